@@ -1,0 +1,1 @@
+"""What `anchorage` measures about itself."""

@@ -1,0 +1,1 @@
+"""Ingest: parsing in killable children, chunking, the worker."""

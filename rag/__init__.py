@@ -1,0 +1,1 @@
+"""Anchorage's service: core contracts, catalog, query path, HTTP API and command line."""

@@ -1,0 +1,1 @@
+"""The contracts every part shares: types, filters, ports and errors; standard library and numpy only."""

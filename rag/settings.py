@@ -1,0 +1,161 @@
+"""Everything that can be configured, read once by the composition root and nowhere else.
+
+Environment variables carry the prefix ``ANCHORAGE_`` and ``__`` between levels, such as
+``ANCHORAGE_HTTP__PORT=9000``. Durations are seconds, sizes are bytes.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from rag.core.errors import ConfigurationError
+from rag.core.types import EVERY_LANGUAGE, Mode
+
+MEBIBYTE = 2**20
+
+
+class _Group(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HttpSettings(_Group):
+    """Where the service listens and what it accepts."""
+
+    host: str = "127.0.0.1"
+    port: int = Field(8080, ge=0, le=65535)
+    max_upload_bytes: int = Field(100 * MEBIBYTE, ge=1)
+    max_json_bytes: int = Field(2 * MEBIBYTE, ge=1024)
+    drain_timeout: float = Field(10.0, ge=0)
+
+
+class CatalogSettings(_Group):
+    """The Postgres that holds the catalog and the job queue; without a URL an embedded one is used."""
+
+    url: SecretStr | None = None
+    pool_size: int = Field(10, ge=2)
+    timeout: float = Field(5.0, gt=0)
+
+
+class StoreSettings(_Group):
+    """Which vector store, by its installed kind; each store checks its own options.
+
+    ``pgvector`` without ``options.url`` uses the catalog's Postgres.
+    """
+
+    kind: str = "pgvector"
+    options: dict[str, Any] = Field(default_factory=dict)
+    ef_search: int = Field(100, ge=10, le=1000)
+
+
+class EmbeddingSettings(_Group):
+    """The embedding model: a known name, a folder, or a name of a model hub's cache."""
+
+    model: str = "multilingual-e5-small"
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    threads: int = Field(0, ge=0, description="0: all cores")
+    max_batch: int = Field(32, ge=1, le=512)
+    batch_tokens: int = Field(4096, ge=512, description="tokens of one batch, padding included")
+    queue: int = Field(2048, ge=1, description="texts that may wait")
+    timeout: float = Field(30.0, gt=0)
+
+
+class RerankSettings(_Group):
+    """The cross-encoder and how its order is mixed with the first stage's."""
+
+    enabled: bool = True
+    model: str = "auto"
+    languages: frozenset[str] = frozenset({EVERY_LANGUAGE})
+    precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
+    depth: int = Field(20, ge=1, le=200)
+    weight: float = Field(0.5, ge=0, le=1, description="share of the cross-encoder in the final order")
+    timeout: float = Field(3.0, gt=0)
+
+
+class GenerationSettings(_Group):
+    """The chat model. Without a URL, ``anchorage up`` starts vLLM from ``vllm_python`` where it exists."""
+
+    url: str | None = None
+    fallback_url: str | None = None
+    api_key: SecretStr | None = None
+    model: str = "smollm2-135m-instruct"
+    languages: frozenset[str] = frozenset({"en"})
+    context_tokens: int = Field(2048, ge=256)
+    max_tokens: int = Field(256, ge=1)
+    temperature: float = Field(0.0, ge=0, le=2)
+    connect_timeout: float = Field(2.0, gt=0)
+    vllm_python: Path = Path(".venv-vllm/bin/python")
+    vllm_port: int = Field(8081, ge=0, le=65535)
+    vllm_arguments: list[str] = Field(default_factory=list)
+    managed: bool = True
+
+
+class SearchSettings(_Group):
+    """Defaults and limits of the query path."""
+
+    mode: Mode = Mode.HYBRID
+    limit: int = Field(10, ge=1, le=200)
+    max_limit: int = Field(200, ge=1)
+    max_query_characters: int = Field(8192, ge=1)
+    deadline: float = Field(5.0, gt=0)
+    answer_deadline: float = Field(30.0, gt=0)
+    max_deadline: float = Field(120.0, gt=0)
+    answer_hits: int = Field(5, ge=1, le=50)
+    candidates: int = Field(50, ge=1, le=1000, description="first-stage hits before reranking")
+
+
+class IngestSettings(_Group):
+    """The worker: how documents are parsed, chunked and retried."""
+
+    concurrency: int = Field(2, ge=1, le=64)
+    parse_timeout: float = Field(15.0, gt=0)
+    parse_memory_bytes: int = Field(2048 * MEBIBYTE, ge=64 * MEBIBYTE)
+    parse_output_bytes: int = Field(64 * MEBIBYTE, ge=MEBIBYTE)
+    max_attempts: int = Field(5, ge=1)
+    chunk_tokens: int = Field(256, ge=32, le=8192)
+    chunk_min_tokens: int = Field(32, ge=1)
+    chunk_overlap_tokens: int = Field(32, ge=0)
+    stalled_after: float = Field(30.0, gt=0)
+    publish_interval: float = Field(1.0, ge=0)
+
+
+class Settings(BaseSettings):
+    """The whole configuration of one service."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="ANCHORAGE_", env_nested_delimiter="__", extra="forbid", frozen=True, env_file=None
+    )
+
+    data_dir: Path = Path("anchorage-data")
+    models_dir: Path | None = None
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    http: HttpSettings = HttpSettings()
+    catalog: CatalogSettings = CatalogSettings()
+    store: StoreSettings = StoreSettings()
+    embedding: EmbeddingSettings = EmbeddingSettings()
+    rerank: RerankSettings = RerankSettings()
+    generation: GenerationSettings = GenerationSettings()
+    search: SearchSettings = SearchSettings()
+    ingest: IngestSettings = IngestSettings()
+
+    @property
+    def models_folder(self) -> Path:
+        """Where prepared models lie: ``models_dir``, or ``models`` in the data folder."""
+        return self.models_dir or self.data_dir / "models"
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Read the environment; ``overrides`` win. Raises ``ConfigurationError`` naming each faulty variable."""
+    try:
+        return Settings(**{name: value for name, value in overrides.items() if value is not None})
+    except ValidationError as error:
+        faults = "; ".join(f"{_variable(fault['loc'])}: {fault['msg']}" for fault in error.errors())
+        raise ConfigurationError(f"the configuration cannot be used: {faults}") from error
+
+
+def _variable(location: tuple[int | str, ...]) -> str:
+    return "ANCHORAGE_" + "__".join(str(part).upper() for part in location)

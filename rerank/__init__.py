@@ -1,0 +1,1 @@
+"""Cross-encoder reranking and the weights it ships."""

@@ -1,0 +1,1 @@
+"""Vector stores behind one port, found through the entry-point group ``anchorage.stores``."""
