@@ -1,0 +1,47 @@
+"""``anchorage bench``: measure, print a table, record the origin, exit 1 when a bar does not hold."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+from pathlib import Path
+
+import click
+
+BENCHMARKS = {
+    "quality": "nDCG@10 and recall@100 of dense, lexical, hybrid and reranked retrieval on five sets",
+    "overhead": "what /search adds over the same SQL query, and its SQL round trips",
+}
+
+
+@click.command(
+    short_help="Measure this installation.",
+    help="Measure NAME (or `all`) and print a table; exits 1 when a stated bound does not hold.\n\n\b\n"
+    + "\n".join(f"{name:10} {text}" for name, text in BENCHMARKS.items())
+    + "\n\n\b\nExample:\n  anchorage bench overhead --json overhead.json",
+)
+@click.argument("name", type=click.Choice([*BENCHMARKS, "all"]))
+@click.option("--quick", is_flag=True, help="A short form: fewer queries and rows, the same bars.")
+@click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the report to FILE.")
+@click.option("--seed", default=7, show_default=True, help="Seed of every random choice.")
+def bench(name: str, file: Path | None, seed: int, *, quick: bool) -> None:
+    """Run one benchmark, or all of them."""
+    names = list(BENCHMARKS) if name == "all" else [name]
+    held = [_run(each, _file(file, each, several=len(names) > 1), seed, quick=quick) for each in names]
+    if not all(held):
+        raise SystemExit(1)
+
+
+def _run(name: str, file: Path | None, seed: int, *, quick: bool) -> bool:
+    from benchmarks.report import write_json
+
+    measure = importlib.import_module(f"benchmarks.{name}").measure
+    report = asyncio.run(measure(seed=seed, quick=quick))
+    click.echo(report.render())
+    if file is not None:
+        write_json(report, file)
+    return bool(report.holds)
+
+
+def _file(file: Path | None, name: str, *, several: bool) -> Path | None:
+    return file.with_name(f"{file.stem}-{name}{file.suffix}") if file is not None and several else file

@@ -1,0 +1,1 @@
+"""The commands of the ingest side: ``anchorage ingest`` and ``anchorage worker``."""

@@ -1,0 +1,29 @@
+"""Plain text: paragraphs between blank lines."""
+
+from __future__ import annotations
+
+import re
+from typing import ClassVar
+
+from ingest.parsing.assembly import Assembly
+from ingest.parsing.cleaning import clean
+from ingest.parsing.encodings import decode
+from rag.core.media import TEXT
+from rag.core.types import ParsedDocument
+
+_PARAGRAPHS = re.compile(r"\n{2,}")
+
+
+class TextParser:
+    """Reads plain text in any encoding that can be recognised."""
+
+    name: ClassVar[str] = "text"
+    media_types: ClassVar[frozenset[str]] = frozenset({TEXT})
+
+    def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:  # noqa: ARG002  the port
+        """Raises ``ParseError``: ``undecodable``."""
+        decoded = decode(content)
+        assembly = Assembly()
+        for paragraph in _PARAGRAPHS.split(clean(decoded.text)):
+            assembly.add(paragraph)
+        return assembly.document(encoding=decoded.encoding)

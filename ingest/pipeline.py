@@ -1,0 +1,181 @@
+"""One document from its bytes to being served: parse, chunk, embed, write, count back, publish.
+
+Nothing of a document is current before its publish, and what was served before stays served until then.
+A document without text is published all the same: its one chunk is its title, or its source where it has none,
+marked ``no_text``, so that its metadata can be searched and filtered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any, Protocol
+from uuid import UUID
+
+from ingest.indexing import Indexer, analyze
+from ingest.publisher import Publisher
+from rag.core.errors import (
+    AnchorageError,
+    CapacityError,
+    CollectionNotFoundError,
+    IngestError,
+    OverloadedError,
+    ParseError,
+    RequestError,
+    SupersededError,
+    UpstreamError,
+)
+from rag.core.media import FORMATS
+from rag.core.ports import Blobs, Chunker, DocumentParser, Embedder, VectorStore
+from rag.core.types import Attempt, Block, Chunk, ParsedDocument, Publication, Quality
+from rag.telemetry import INGEST_DOCUMENTS, stage_timer
+
+_logger = logging.getLogger(__name__)
+
+EMPTY_FILE = "empty_file"
+
+
+class AttemptCatalog(Protocol):
+    """The slice of the catalog that one document's processing takes; see ``IngestCatalog``."""
+
+    async def claim(self, tenant: str, document: UUID) -> Attempt | None:
+        """Take the right to process a document."""
+        ...
+
+    async def stage(self, attempt: Attempt, stage: str) -> None:
+        """Show what is being done. Raises ``SupersededError``."""
+        ...
+
+    async def fail(self, attempt: Attempt, *, code: str, message: str, history: Sequence[Mapping[str, Any]]) -> None:
+        """End the attempt as failed."""
+        ...
+
+
+class IngestPipeline:
+    """Processes documents, any number at a time; everything it holds is shared and safe for that."""
+
+    def __init__(
+        self,
+        *,
+        catalog: AttemptCatalog,
+        blobs: Blobs,
+        store: VectorStore,
+        embedder: Embedder,
+        parser: DocumentParser,
+        chunker: Chunker,
+        publisher: Publisher,
+    ) -> None:
+        self._catalog = catalog
+        self._blobs = blobs
+        self._indexer = Indexer(store, embedder)
+        self._parser = parser
+        self._chunker = chunker
+        self._publisher = publisher
+
+    async def process(self, tenant: str, document: UUID) -> None:
+        """Process a document if there is something to do.
+
+        What is wrong with the document ends it as failed, with a stable code. An outage or a full queue is
+        raised as ``UpstreamError``: the job is to be run again. Cancelled, it leaves nothing that is served.
+        """
+        attempt = await self._catalog.claim(tenant, document)
+        if attempt is None:
+            return
+        outcome = "interrupted"
+        try:
+            outcome = await self._attempt(attempt)
+        finally:
+            INGEST_DOCUMENTS.labels(FORMATS.get(attempt.media_type, "other"), outcome).inc()
+            _logger.info(
+                "attempt ended",
+                extra={"action": "ingest_attempt", "document": str(document), "outcome": outcome},
+            )
+
+    async def _attempt(self, attempt: Attempt) -> str:
+        try:
+            published = await self._run(attempt)
+        except SupersededError:
+            published = False
+        except (CollectionNotFoundError, UpstreamError):
+            raise
+        except OverloadedError as error:
+            raise CapacityError(error.message, retry_after=error.retry_after) from error
+        except (IngestError, RequestError) as error:
+            await self._fail(attempt, error)
+            return "failed"
+        if not published:
+            await self._withdraw(attempt)
+            return "superseded"
+        return "published"
+
+    async def _run(self, attempt: Attempt) -> bool:
+        """Whether the document is current now."""
+        parsed = _readable(await self._parse(attempt), attempt)
+        timings: dict[str, float] = {}
+        with stage_timer("chunk", timings):
+            chunks = await self._chunker.chunk(parsed)
+            lexical = await analyze(chunks, attempt)
+        with stage_timer("index", timings):
+            await self._indexer.write(
+                attempt,
+                chunks,
+                lexical,
+                quality=parsed.quality,
+                checkpoint=lambda: self._catalog.stage(attempt, "embed"),
+            )
+        text = await asyncio.to_thread(parsed.text.encode)
+        text_blob = await self._blobs.put(attempt.scope.as_service(), text)
+        await self._catalog.stage(attempt, "publish")
+        publication = _publication(attempt, parsed, chunks)
+        return await self._publisher.publish(
+            replace(
+                publication,
+                text_blob=text_blob,
+                total_terms=lexical.total_terms,
+                document_counts=lexical.document_counts,
+            )
+        )
+
+    async def _parse(self, attempt: Attempt) -> ParsedDocument:
+        if attempt.blob.size == 0:
+            raise ParseError("the file is empty", code=EMPTY_FILE)
+        await self._catalog.stage(attempt, "parse")
+        content = await self._blobs.get(attempt.scope.as_service(), attempt.blob)
+        return await self._parser.parse(content, source=attempt.source, media_type=attempt.media_type)
+
+    async def _fail(self, attempt: Attempt, error: AnchorageError) -> None:
+        code = error.reason if isinstance(error, IngestError) else error.code
+        history = [asdict(each) for each in getattr(error, "attempts", ())]
+        await self._catalog.fail(attempt, code=code, message=error.message, history=history)
+
+    async def _withdraw(self, attempt: Attempt) -> None:
+        """Delete what a superseded attempt wrote; where that fails the sweep does it, the catalog knows of it."""
+        try:
+            await self._indexer.remove(attempt)
+        except (UpstreamError, CollectionNotFoundError):
+            _logger.warning("records of a superseded attempt are left to the sweep", extra={"action": "withdraw"})
+
+
+def _readable(parsed: ParsedDocument, attempt: Attempt) -> ParsedDocument:
+    """The document, with its title or source for a text if it has none."""
+    if parsed.text.strip():
+        return parsed
+    label = parsed.title or attempt.source
+    return replace(parsed, text=label, blocks=(Block(start=0, end=len(label)),), quality=Quality.NO_TEXT)
+
+
+def _publication(attempt: Attempt, parsed: ParsedDocument, chunks: Sequence[Chunk]) -> Publication:
+    return Publication(
+        attempt=attempt,
+        chunks=len(chunks),
+        characters=0 if parsed.quality is Quality.NO_TEXT else len(parsed.text),
+        quality=parsed.quality,
+        title=parsed.title,
+        text_blob=None,
+        encoding=parsed.encoding,
+        parse_attempts=parsed.attempts,
+        total_terms=0,
+        document_counts={},
+    )

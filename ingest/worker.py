@@ -1,0 +1,68 @@
+"""The ingest worker: takes jobs from the catalog's queue and has them processed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias
+from uuid import UUID
+
+INGEST_DOCUMENT = "ingest_document"
+SWEEP = "sweep"
+
+Handlers: TypeAlias = Mapping[str, Callable[..., Awaitable[None]]]
+
+
+class JobQueue(Protocol):
+    """The running side of the catalog's queue."""
+
+    async def run(
+        self,
+        handlers: Handlers,
+        *,
+        concurrency: int,
+        stop_event: asyncio.Event,
+        grace: float,
+        stalled_after: float,
+    ) -> None:
+        """Run jobs until ``stop_event``; then take no more, wait ``grace`` seconds, give the rest back."""
+        ...
+
+
+class DocumentPipeline(Protocol):
+    """What a document's job runs."""
+
+    async def process(self, tenant: str, document: UUID) -> None:
+        """Process a document if there is something to do."""
+        ...
+
+
+async def run_worker(
+    queue: JobQueue,
+    pipeline: DocumentPipeline,
+    sweep: Callable[[], Awaitable[object]],
+    *,
+    concurrency: int,
+    stop: asyncio.Event,
+    grace: float,
+    stalled_after: float,
+) -> None:
+    """Run jobs until ``stop`` is set, ``concurrency`` at a time.
+
+    Jobs of workers that gave no sign for ``stalled_after`` seconds are taken over, garbage is swept as jobs of
+    the queue. After ``stop`` the running ones have ``grace`` seconds; then they are cancelled and wait again.
+    """
+
+    async def ingest_document(tenant: str, document: str) -> None:
+        await pipeline.process(tenant, UUID(document))
+
+    async def sweep_garbage() -> None:
+        await sweep()
+
+    await queue.run(
+        {INGEST_DOCUMENT: ingest_document, SWEEP: sweep_garbage},
+        concurrency=concurrency,
+        stop_event=stop,
+        grace=grace,
+        stalled_after=stalled_after,
+    )

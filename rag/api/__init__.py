@@ -1,0 +1,1 @@
+"""The REST interface: thin routes over the parts of a service."""

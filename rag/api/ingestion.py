@@ -1,0 +1,109 @@
+"""The route that takes documents in: kept durably, queued, answered before anything is parsed."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from rag.api.deps import check_model, content_type, json_response, limits_of, read_body, scope_of, services_of
+from rag.api.names import source_name
+from rag.api.schemas import TextDocumentBody
+from rag.api.uploads import check_form, read_form
+from rag.api.views import receipt_json
+from rag.core.errors import InvalidRequestError, UnsupportedMediaTypeError
+from rag.core.filters import read_metadata
+from rag.core.media import CSV, HTML, MARKDOWN, TEXT
+from rag.core.types import CollectionView, Metadata, Receipt, Scope
+from rag.services import Services
+
+router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"])
+
+_TEXTUAL = (TEXT, MARKDOWN, HTML, CSV)
+
+
+@router.post("", status_code=202)
+async def add_documents(request: Request, collection: str) -> Response:
+    """Take in files (multipart: ``file`` once or more, ``metadata``, ``source``) or a text (JSON).
+
+    202 with the documents as they are queued, 200 when all of their bytes and metadata were already there.
+    """
+    services, scope = services_of(request), scope_of(request)
+    target = await services.catalog.collection(scope, collection)
+    check_model(target, services)
+    kind = content_type(request)
+    if kind == "multipart/form-data":
+        receipts = await _add_files(request, services, scope, target)
+    elif kind == "application/json":
+        receipts = [await _add_text(request, services, scope, target)]
+    else:
+        raise UnsupportedMediaTypeError("send documents as multipart/form-data, or a text as application/json")
+    return _accepted(receipts, target)
+
+
+async def _add_files(request: Request, services: Services, scope: Scope, target: CollectionView) -> list[Receipt]:
+    limits = limits_of(request)
+    form = await read_form(request, max_upload=limits.max_upload)
+    try:
+        batch = await check_form(form, fields=target.spec.filterable, max_upload=limits.max_upload)
+        return [
+            await _keep(
+                services,
+                scope,
+                target,
+                content=await upload.content(),
+                source=upload.source,
+                media_type=upload.media_type,
+                metadata=batch.metadata,
+            )
+            for upload in batch.uploads
+        ]
+    finally:
+        await form.close()
+
+
+async def _add_text(request: Request, services: Services, scope: Scope, target: CollectionView) -> Receipt:
+    body = await read_body(request, TextDocumentBody)
+    media_type = body.media_type.partition(";")[0].strip().lower()
+    if media_type not in _TEXTUAL:
+        raise UnsupportedMediaTypeError(f"a text is one of {', '.join(_TEXTUAL)}; send other formats as files")
+    if not body.text.strip():
+        raise InvalidRequestError("the text is empty")
+    return await _keep(
+        services,
+        scope,
+        target,
+        content=body.text.encode(),
+        source=source_name(body.source),
+        media_type=media_type,
+        metadata=read_metadata(body.metadata, target.spec.filterable),
+        title=body.title,
+    )
+
+
+async def _keep(
+    services: Services,
+    scope: Scope,
+    target: CollectionView,
+    *,
+    content: bytes,
+    source: str,
+    media_type: str,
+    metadata: Metadata,
+    title: str | None = None,
+) -> Receipt:
+    blob = await services.blobs.put(scope, content)
+    return await services.catalog.create_document(
+        scope, target.name, source=source, blob=blob, media_type=media_type, metadata=metadata, title=title
+    )
+
+
+def _accepted(receipts: list[Receipt], target: CollectionView) -> Response:
+    headers = {}
+    if len(receipts) == 1:
+        name = quote(target.name, safe="")
+        headers["Location"] = f"/v1/collections/{name}/documents/{receipts[0].document.id}"
+    status = 200 if all(receipt.unchanged for receipt in receipts) else 202
+    return json_response({"documents": [receipt_json(receipt) for receipt in receipts]}, status, headers)

@@ -1,0 +1,67 @@
+"""The catalog: the authority on what exists and what is served, composed of its parts."""
+
+# ruff: noqa: S608  identifiers are constants of this package, values are parameters
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+from rag.catalog.collections import Collections
+from rag.catalog.database import Database, open_database
+from rag.catalog.documents import Documents
+from rag.catalog.garbage import GarbageList
+from rag.catalog.jobs import Jobs
+from rag.catalog.migrate import migrate
+from rag.catalog.publish import Ingestion
+from rag.catalog.queue import Queue
+from rag.catalog.rows import VISIBLE, groups
+from rag.core.types import DocumentLabel, Scope
+
+_CURRENT = (
+    "SELECT d.id, d.generation, d.source, d.title, d.media_type FROM documents d "
+    f"WHERE d.id = ANY(%(ids)s::uuid[]) AND d.tenant = %(tenant)s AND {VISIBLE}"
+)
+
+
+class Catalog(Collections, Documents, Ingestion, GarbageList, Jobs):
+    """Everything the catalog does; see each part. Implements ``Corpus`` and ``IngestCatalog``."""
+
+    def __init__(self, database: Database, queue: Queue, *, max_attempts: int) -> None:
+        Ingestion.__init__(self, database, queue, max_attempts=max_attempts)
+        self.queue = queue
+
+    async def current(self, scope: Scope, generations: Collection[tuple[UUID, int]]) -> Mapping[UUID, DocumentLabel]:
+        """One round trip: labels of the documents whose served generation is the given one.
+
+        Documents that the scope may not read are absent; what is absent must not be served.
+        """
+        if not generations:
+            return {}
+        wanted = set(generations)
+        arguments = {"ids": list({id for id, _ in wanted}), "tenant": scope.tenant, "groups": groups(scope)}
+        return {
+            row["id"]: DocumentLabel(source=row["source"], title=row["title"], media_type=row["media_type"])
+            for row in await self._database.rows(_CURRENT, arguments)
+            if (row["id"], row["generation"]) in wanted
+        }
+
+    async def ping(self) -> None:
+        """Raises ``CatalogError`` when the database does not answer."""
+        await self._database.row("SELECT 1 AS one")
+
+
+@asynccontextmanager
+async def open_catalog(
+    url: str, *, pool_size: int = 10, timeout: float = 5.0, max_attempts: int = 5
+) -> AsyncIterator[Catalog]:
+    """Bring the database at ``url`` to this release's schema and open the catalog on it.
+
+    ``timeout``: seconds a call may take. ``max_attempts``: claims of a document before it is given up.
+    Raises ``CatalogError`` when the database cannot be reached, ``ConfigurationError`` when it cannot be used.
+    """
+    await migrate(url)
+    async with open_database(url, pool_size=pool_size, timeout=timeout) as database:
+        queue = Queue(database)
+        await queue.open()
+        yield Catalog(database, queue, max_attempts=max_attempts)

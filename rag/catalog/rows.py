@@ -1,0 +1,147 @@
+"""From rows to the values that leave the catalog, and back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import unicodedata
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any
+from uuid import UUID
+
+from psycopg.types.json import Jsonb
+
+from rag.core.errors import InvalidRequestError
+from rag.core.filters import RESERVED_FIELDS, dump_metadata, read_metadata
+from rag.core.types import (
+    BlobRef,
+    CollectionSpec,
+    CollectionView,
+    DocumentState,
+    DocumentView,
+    FieldType,
+    HnswIndex,
+    IndexStatistics,
+    Metadata,
+    Metric,
+    Quality,
+    Scope,
+)
+
+Row = Mapping[str, Any]
+
+KEPT_ATTEMPTS = 20
+_LONGEST_NAME = 128
+
+COLLECTION_COLUMNS = (
+    "c.id, c.tenant, c.name, c.epoch, c.created_at, p.name AS physical, p.embedding_model, p.spec::text AS spec, "
+    "p.documents, p.chunks, p.total_terms"
+)
+LIVE = "collections c JOIN physical_collections p ON p.id = c.live"
+DOCUMENT_COLUMNS = (
+    "d.id, c.name AS collection, p.spec::text AS spec, d.source, d.title, d.media_type, d.sha256, d.size, d.metadata, "
+    "d.acl, d.state, d.stage, d.quality, d.generation, d.attempt, d.error_code, d.error_message, d.chunks, "
+    "d.characters, d.encoding, d.attempts, d.created_at, d.updated_at, d.published_at"
+)
+VISIBLE = "(%(groups)s::text[] IS NULL OR d.acl = '{}' OR d.acl && %(groups)s::text[])"
+
+
+def groups(scope: Scope) -> list[str] | None:
+    """The argument of ``VISIBLE``."""
+    return None if scope.groups is None else sorted(scope.groups)
+
+
+def collection_name(name: str) -> str:
+    """The name in NFC. Raises :class:`InvalidRequestError`."""
+    normal = unicodedata.normalize("NFC", name)
+    if not 1 <= len(normal) <= _LONGEST_NAME:
+        raise InvalidRequestError(f"a collection's name has 1 to {_LONGEST_NAME} characters")
+    if "/" in normal or any(unicodedata.category(each) in ("Cc", "Cs") for each in normal):
+        raise InvalidRequestError("a collection's name holds neither '/' nor control characters")
+    return normal
+
+
+def dump_spec(spec: CollectionSpec) -> dict[str, Any]:
+    """A spec as JSON. Raises :class:`InvalidRequestError` for a field name that is reserved."""
+    reserved = sorted(RESERVED_FIELDS & set(spec.filterable))
+    if reserved:
+        raise InvalidRequestError(f"{', '.join(reserved)} cannot be the name of a filterable field")
+    return {
+        "dimension": spec.dimension,
+        "metric": str(spec.metric),
+        "index": {"m": spec.index.m, "ef_construction": spec.index.ef_construction},
+        "filterable": {name: str(kind) for name, kind in spec.filterable.items()},
+    }
+
+
+@lru_cache(maxsize=1024)
+def read_spec(text: str) -> CollectionSpec:
+    """The inverse of :func:`dump_spec`, from JSON text."""
+    spec = json.loads(text)
+    return CollectionSpec(
+        dimension=spec["dimension"],
+        metric=Metric(spec["metric"]),
+        index=HnswIndex(**spec["index"]),
+        filterable={name: FieldType(kind) for name, kind in spec["filterable"].items()},
+    )
+
+
+def collection_view(row: Row, document_counts: Mapping[int, int] | None = None) -> CollectionView:
+    """A row of ``COLLECTION_COLUMNS``."""
+    return CollectionView(
+        id=row["id"],
+        name=row["name"],
+        tenant=row["tenant"],
+        physical=row["physical"],
+        embedding_model=row["embedding_model"],
+        spec=read_spec(row["spec"]),
+        epoch=row["epoch"],
+        statistics=IndexStatistics(chunks=row["chunks"], total_terms=row["total_terms"]),
+        document_counts=document_counts or {},
+        created_at=row["created_at"],
+        documents=row["documents"],
+    )
+
+
+def document_view(row: Row) -> DocumentView:
+    """A row of ``DOCUMENT_COLUMNS``."""
+    same = (
+        "id", "collection", "source", "title", "media_type", "stage", "generation", "attempt", "error_code",
+        "error_message", "chunks", "characters", "encoding", "created_at", "updated_at", "published_at",
+    )  # fmt: skip
+    return DocumentView(
+        **{name: row[name] for name in same},
+        blob=BlobRef(sha256=row["sha256"], size=row["size"]),
+        metadata=read_metadata(row["metadata"], read_spec(row["spec"]).filterable),
+        acl=tuple(row["acl"]),
+        state=DocumentState(row["state"]),
+        quality=Quality(row["quality"]) if row["quality"] else None,
+        attempts=tuple(row["attempts"]),
+    )
+
+
+def metadata_json(metadata: Metadata, spec: CollectionSpec) -> dict[str, Any]:
+    """Checked metadata as it is stored. Raises ``FilterError``."""
+    return dump_metadata(read_metadata(metadata, spec.filterable))
+
+
+def newest_attempts(kept: Sequence[Mapping[str, Any]], entry: Mapping[str, Any]) -> Jsonb:
+    """The history with one more entry, bounded to the newest."""
+    return Jsonb([*kept, entry][-KEPT_ATTEMPTS:])
+
+
+def dump_cursor(created_at: datetime, document: UUID) -> str:
+    """Where a listing goes on."""
+    return base64.urlsafe_b64encode(f"{created_at.isoformat()}|{document}".encode()).decode()
+
+
+def read_cursor(cursor: str) -> tuple[datetime, UUID]:
+    """The inverse of :func:`dump_cursor`. Raises :class:`InvalidRequestError`."""
+    try:
+        moment, _, document = base64.urlsafe_b64decode(cursor.encode()).decode().partition("|")
+        return datetime.fromisoformat(moment), UUID(document)
+    except (ValueError, binascii.Error):
+        raise InvalidRequestError("the cursor is not one that a listing gave") from None

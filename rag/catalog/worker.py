@@ -1,0 +1,131 @@
+"""The running side of the queue: a procrastinate worker that outlives outages and stops in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import psycopg
+import psycopg_pool
+from procrastinate import App, BaseRetryStrategy, PsycopgConnector, RetryDecision
+from procrastinate.exceptions import ConnectorException
+from procrastinate.jobs import Job
+from procrastinate.worker import Worker
+
+from rag.core.errors import AnchorageError, UpstreamError
+
+_logger = logging.getLogger(__name__)
+
+QUEUE = "anchorage"
+INGEST = "ingest_document"
+SWEEP = "sweep"
+
+Handlers: TypeAlias = Mapping[str, Callable[..., Awaitable[None]]]
+
+_FIRST_PAUSE = 2.0
+_LONGEST_PAUSE = 300.0
+_RESTART_SECONDS = 1.0
+_HEARTBEAT_SECONDS = 5.0
+
+
+class _Again(BaseRetryStrategy):
+    """Run what raised again, later and later; the catalog counts the attempts and ends them."""
+
+    def get_retry_decision(self, *, exception: BaseException, job: Job) -> RetryDecision | None:
+        """At once after a stop of the worker; a failed sweep comes round by itself."""
+        if isinstance(exception, asyncio.CancelledError):
+            return RetryDecision(retry_in={"seconds": 0})
+        if job.task_name != INGEST:
+            return None
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(job.attempts, 16))
+        return RetryDecision(retry_in={"seconds": int(pause * random.uniform(1.0, 1.5))})  # noqa: S311  jitter
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPlan:
+    """What a worker runs and how. ``maintain`` is called every ``maintain_every`` seconds.
+
+    ``release(tenant, document)`` takes back the counted try of a job that an outage ended.
+    """
+
+    handlers: Handlers
+    concurrency: int
+    grace: float
+    maintain: Callable[[], Awaitable[None]]
+    maintain_every: float
+    release: Callable[[str, str], Awaitable[None]]
+
+
+async def run_worker(
+    pool: psycopg_pool.AsyncConnectionPool[Any], plan: WorkerPlan, *, stop_event: asyncio.Event
+) -> None:
+    """Run jobs until ``stop_event``; a worker that an outage ended is replaced."""
+    async with asyncio.TaskGroup() as group:
+        maintenance = group.create_task(_maintain(plan))
+        while not stop_event.is_set():
+            await _run_once(pool, plan, stop_event)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_RESTART_SECONDS):
+                    await stop_event.wait()
+        maintenance.cancel()
+
+
+async def _run_once(pool: psycopg_pool.AsyncConnectionPool[Any], plan: WorkerPlan, stop_event: asyncio.Event) -> None:
+    app = _app(plan)
+    await app.open_async(pool)
+    worker = Worker(
+        app,
+        queues=[QUEUE],
+        concurrency=plan.concurrency,
+        shutdown_graceful_timeout=plan.grace,
+        delete_jobs="successful",
+        install_signal_handlers=False,
+        update_heartbeat_interval=_HEARTBEAT_SECONDS,
+    )
+    running = asyncio.create_task(worker.run())  # type: ignore[no-untyped-call]
+    stopping = asyncio.create_task(stop_event.wait())
+    try:
+        await asyncio.wait((running, stopping), return_when=asyncio.FIRST_COMPLETED)
+        worker.stop()  # type: ignore[no-untyped-call]
+        await running
+    except (ConnectorException, psycopg.Error, OSError):
+        _logger.exception("the worker lost the queue", extra={"action": "worker_restart"})
+    finally:
+        stopping.cancel()
+        if not running.done():
+            running.cancel()
+            with suppress(asyncio.CancelledError, ConnectorException):
+                await running
+
+
+def _app(plan: WorkerPlan) -> App:
+    app = App(connector=PsycopgConnector())
+    for name, handler in plan.handlers.items():
+        app.task(name=name, queue=QUEUE, retry=_Again())(_task(name, handler, plan))
+    return app
+
+
+def _task(name: str, handler: Callable[..., Awaitable[None]], plan: WorkerPlan) -> Callable[..., Awaitable[None]]:
+    async def run(**arguments: str) -> None:
+        try:
+            await handler(**arguments)
+        except AnchorageError as error:
+            if name == INGEST and isinstance(error, UpstreamError):
+                await plan.release(arguments["tenant"], arguments["document"])
+            raise
+
+    return run
+
+
+async def _maintain(plan: WorkerPlan) -> None:
+    while True:
+        try:
+            await plan.maintain()
+        except AnchorageError:
+            _logger.exception("the queue's upkeep failed", extra={"action": "queue_upkeep_failed"})
+        await asyncio.sleep(plan.maintain_every)

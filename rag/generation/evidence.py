@@ -1,0 +1,110 @@
+"""How well a sentence of the evidence supports a text: shared terms, rare ones first."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import log1p, sqrt
+
+from rag.core.types import Citation, DocumentLabel, Hit
+from rag.generation.sentences import split_sentences
+from rag.lexical import count_terms
+
+_INCOMPLETE = 0.6
+_SHORT = 12
+_RANK = 0.08
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A hit as the prompt numbers it: ``[marker]``, 1-based."""
+
+    marker: int
+    hit: Hit
+    label: DocumentLabel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passage:
+    """One sentence of the evidence; ``start``/``end`` are offsets into the hit's text."""
+
+    evidence: Evidence
+    start: int
+    end: int
+    terms: frozenset[int]
+    complete: bool
+
+    @property
+    def text(self) -> str:
+        """The sentence as it stands in the document."""
+        return self.evidence.hit.text[self.start : self.end]
+
+
+def read_passages(evidence: Sequence[Evidence]) -> list[Passage]:
+    """Every sentence of the evidence, in its order."""
+    return [
+        Passage(
+            evidence=each,
+            start=sentence.start,
+            end=sentence.end,
+            terms=frozenset(count_terms(each.hit.text[sentence.start : sentence.end]).counts),
+            complete=sentence.complete,
+        )
+        for each in evidence
+        for sentence in split_sentences(each.hit.text)
+    ]
+
+
+def score_passages(passages: Sequence[Passage], target: str) -> list[float]:
+    """Support of ``target`` by each passage; 0 where they share no term.
+
+    The weight of the shared terms over the root of the passage's own weight, so that neither a long table
+    nor a heading wins by its length; broken sentences and later evidence count a little less.
+    """
+    wanted = count_terms(target).counts
+    holding = Counter(term for passage in passages for term in passage.terms)
+    weights = {term: log1p((len(passages) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
+    return [_score(passage, frozenset(wanted), weights) for passage in passages]
+
+
+def _score(passage: Passage, wanted: frozenset[int], weights: dict[int, float]) -> float:
+    shared = sum(weights[term] for term in passage.terms & wanted)
+    if not shared:
+        return 0.0
+    own = sum(weights[term] for term in passage.terms)
+    share = shared / sqrt(own + sqrt(_SHORT))
+    return share * (1.0 if passage.complete else _INCOMPLETE) / (1.0 + _RANK * (passage.evidence.marker - 1))
+
+
+def best_passage(passages: Sequence[Passage], *targets: str) -> Passage | None:
+    """The passage that supports the first target which any passage supports, else none."""
+    for target in targets:
+        scores = score_passages(passages, target)
+        if scores and max(scores) > 0:
+            return passages[scores.index(max(scores))]
+    return None
+
+
+def key_passages(passages: Sequence[Passage], question: str, *, limit: int = 3) -> list[Passage]:
+    """The passages that say most about the question, best first; none that shares no term with it."""
+    scores = score_passages(passages, question)
+    ranked = sorted(range(len(passages)), key=lambda place: (-scores[place], place))
+    return [passages[place] for place in ranked[:limit] if scores[place] > 0]
+
+
+def cite(passage: Passage, *, model: bool) -> Citation:
+    """The citation that quotes ``passage``; ``model``: its marker was the model's own."""
+    hit, label = passage.evidence.hit, passage.evidence.label
+    return Citation(
+        marker=passage.evidence.marker,
+        document=hit.document,
+        source=label.source,
+        title=label.title,
+        page=hit.page,
+        start=hit.start + passage.start,
+        end=hit.start + passage.end,
+        quote=passage.text,
+        quality=hit.quality,
+        origin="model" if model else "matched",
+    )

@@ -1,0 +1,1 @@
+"""One supervisor process that owns a data folder and everything that runs on it."""

@@ -1,0 +1,134 @@
+"""The lock that lets one supervisor at a time own a data folder.
+
+The kernel holds it for an open file, which the supervisor shares with its guardian: it is free again only
+when both are gone, and so nothing that the guardian still stops is met by the next supervisor.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rag.core.errors import DataFolderError, DataFolderLockedError
+
+_POLL = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Who owns a data folder: its process id, and the address of the API."""
+
+    pid: int
+    url: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process still runs."""
+        return Path(f"/proc/{self.pid}").exists()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderLock:
+    """A held lock; ``descriptor`` may be inherited by a process that must keep it held."""
+
+    path: Path
+    descriptor: int
+
+    def record(self, owner: Owner) -> None:
+        """Write down who owns the folder, for whoever finds it locked."""
+        document = {"pid": owner.pid, "url": owner.url, "started_at": time.time()}
+        os.ftruncate(self.descriptor, 0)
+        os.pwrite(self.descriptor, (json.dumps(document) + "\n").encode(), 0)
+
+
+def lock_path(data_dir: Path) -> Path:
+    """Where the lock file of a data folder lies."""
+    return data_dir / "run" / "up.lock"
+
+
+def make_folder(data_dir: Path) -> None:
+    """Make the data folder, private to this account; an existing one is kept. Raises ``DataFolderError``."""
+    try:
+        if not data_dir.is_dir():
+            data_dir.mkdir(parents=True, mode=0o700)
+    except OSError as error:
+        raise _unwritable(data_dir, error) from error
+
+
+def _unwritable(data_dir: Path, error: OSError) -> DataFolderError:
+    return DataFolderError(f"the data folder {data_dir} cannot be written: {error.strerror}")
+
+
+@contextmanager
+def hold_folder(data_dir: Path, *, patience: float = 20.0) -> Iterator[FolderLock]:
+    """Make the data folder and own it.
+
+    Raises ``DataFolderError`` when it cannot be written, and ``DataFolderLockedError`` naming the owner's
+    process and address. An owner that was killed leaves its guardian to clean up: that is waited for, at most
+    ``patience`` seconds.
+    """
+    make_folder(data_dir)
+    path = lock_path(data_dir)
+    try:
+        path.parent.mkdir(exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        raise _unwritable(data_dir, error) from error
+    try:
+        _lock(descriptor, path, until=time.monotonic() + patience)
+        yield FolderLock(path=path, descriptor=descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_owner(data_dir: Path) -> Owner | None:
+    """Return who owns the data folder now; ``None`` when nobody does."""
+    path = lock_path(data_dir)
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _read(path)
+    finally:
+        os.close(descriptor)
+    return None
+
+
+def locked_error(owner: Owner, data_dir: Path) -> DataFolderLockedError:
+    """Return the error that names who owns the data folder."""
+    return DataFolderLockedError(
+        f"a service already runs on the data folder {data_dir}: process {owner.pid},"
+        f" {owner.url or 'no address yet'}; stop it with `anchorage --data-dir {data_dir} up --stop`"
+    )
+
+
+def _lock(descriptor: int, path: Path, *, until: float) -> None:
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = _read(path)
+            if owner.alive or time.monotonic() >= until:
+                raise locked_error(owner, path.parent.parent) from None
+            time.sleep(_POLL)
+        else:
+            return
+
+
+def _read(path: Path) -> Owner:
+    document: Mapping[str, Any] = {}
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        document = {}
+    return Owner(pid=int(document.get("pid", 0)), url=str(document.get("url", "")))

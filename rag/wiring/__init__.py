@@ -1,0 +1,26 @@
+"""From settings to open parts: the only place where they meet.
+
+``open_services`` opens what the API needs, ``open_storage`` what the ingest worker shares with it,
+``run_service`` runs the whole service.
+"""
+
+from __future__ import annotations
+
+from rag.wiring.models import Models, open_models
+from rag.wiring.services import open_services
+from rag.wiring.serving import limits_of, run_service, serve, socket_of_models
+from rag.wiring.storage import Storage, open_catalog_for, open_postgres, open_storage
+
+__all__ = [
+    "Models",
+    "Storage",
+    "limits_of",
+    "open_catalog_for",
+    "open_models",
+    "open_postgres",
+    "open_services",
+    "open_storage",
+    "run_service",
+    "serve",
+    "socket_of_models",
+]

@@ -1,0 +1,221 @@
+"""Brute force over records kept in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+
+from rag.core.errors import CollectionExistsError, CollectionNotFoundError, ConfigurationError
+from rag.core.filters import Filter
+from rag.core.ports import Selector
+from rag.core.types import (
+    CollectionSpec,
+    Feature,
+    Hit,
+    Metadata,
+    Record,
+    RecordBatch,
+    Scope,
+    SearchParams,
+    StoreStats,
+    Terms,
+    Vector,
+)
+from stores.fusion import leg_limit, reciprocal_rank_fusion
+from stores.memory.rows import Rows, rows_of, selects
+from stores.memory.scoring import Scores, dense_scores, lexical_scores
+from stores.validation import (
+    check_batch,
+    check_limit,
+    check_metadata,
+    check_name,
+    check_scope,
+    check_selector,
+    check_terms,
+    check_vector,
+)
+
+
+@asynccontextmanager
+async def open_store(options: Mapping[str, Any]) -> AsyncIterator[MemoryStore]:
+    """An empty store that forgets everything when it closes; it takes no options (``ConfigurationError``)."""
+    if options:
+        raise ConfigurationError(f"the memory store has no option {', '.join(sorted(options))}")
+    yield MemoryStore()
+
+
+class MemoryStore:
+    """A ``VectorStore`` whose every answer is exact. Writes replace a snapshot, so readers never wait."""
+
+    kind = "memory"
+    features = frozenset({Feature.LEXICAL, Feature.EXACT})
+
+    def __init__(self) -> None:
+        self._collections: dict[str, Rows] = {}
+
+    async def create_collection(self, collection: str, spec: CollectionSpec) -> None:
+        """See ``VectorStore``."""
+        existing = self._collections.get(check_name(collection))
+        if existing and existing.spec != spec:
+            raise CollectionExistsError(f"the collection {collection} has another spec")
+        self._collections.setdefault(collection, Rows(spec=spec))
+
+    async def drop_collection(self, collection: str) -> None:
+        """See ``VectorStore``."""
+        self._collections.pop(check_name(collection), None)
+
+    async def describe_collection(self, collection: str) -> CollectionSpec:
+        """See ``VectorStore``."""
+        return self._rows(collection).spec
+
+    async def upsert(self, collection: str, scope: Scope, batch: RecordBatch) -> None:
+        """See ``VectorStore``."""
+        rows = self._rows(collection)
+        if len(batch):
+            vectors, metadata = check_batch(rows.spec, scope, batch)
+            self._collections[collection] = rows.with_records(rows_of(batch, vectors, metadata))
+
+    async def update_metadata(self, collection: str, scope: Scope, document: UUID, metadata: Metadata) -> None:
+        """See ``VectorStore``."""
+        rows = self._rows(collection)
+        typed = check_metadata(rows.spec, [metadata])[0]
+        changed = [r for r in rows.records.values() if r.tenant == scope.tenant and r.document == document]
+        self._collections[collection] = rows.with_records([replace(r, metadata=typed) for r in changed])
+
+    async def get(self, collection: str, scope: Scope, ids: Sequence[UUID]) -> list[Record]:
+        """See ``VectorStore``."""
+        records = self._rows(collection).records
+        found = (records[scope.tenant, id] for id in ids if (scope.tenant, id) in records)
+        return [record for record in found if selects(record, scope, None)]
+
+    async def delete(self, collection: str, scope: Scope, selector: Selector) -> None:
+        """See ``VectorStore``."""
+        rows = self._checked(collection, scope, selector)
+        kept = {key: record for key, record in rows.records.items() if not selects(record, scope, selector)}
+        self._collections[collection] = Rows(spec=rows.spec, records=kept)
+
+    async def count(self, collection: str, scope: Scope, selector: Selector | None = None) -> int:
+        """See ``VectorStore``."""
+        rows = self._checked(collection, scope, selector)
+        return sum(selects(record, scope, selector) for record in rows.records.values())
+
+    async def scroll(
+        self, collection: str, scope: Scope, *, selector: Selector | None = None, batch_size: int = 256
+    ) -> AsyncIterator[list[Record]]:
+        """See ``VectorStore``; reads the records as they were when it began."""
+        check_limit(batch_size)
+        rows = self._checked(collection, scope, selector)
+        chosen = [record for record in rows.ordered if selects(record, scope, selector)]
+        for start in range(0, len(chosen), batch_size):
+            yield chosen[start : start + batch_size]
+
+    async def search(
+        self,
+        collection: str,
+        scope: Scope,
+        vector: Vector,
+        *,
+        limit: int,
+        filter: Filter | None = None,
+        params: SearchParams = SearchParams(),  # noqa: B008  frozen
+    ) -> list[Hit]:
+        """See ``Searcher``; ``params`` change nothing, every search is exact."""
+        del params
+        rows = self._checked(collection, scope, filter, limit=limit)
+        query = check_vector(rows.spec, vector)
+        return await asyncio.to_thread(_dense, rows, scope, query, limit, filter)
+
+    async def lexical_search(
+        self, collection: str, scope: Scope, terms: Terms, *, limit: int, filter: Filter | None = None
+    ) -> list[Hit]:
+        """See ``Searcher``."""
+        rows = self._checked(collection, scope, filter, limit=limit)
+        check_terms(terms)
+        return await asyncio.to_thread(_lexical, rows, scope, terms, limit, filter)
+
+    async def hybrid_search(
+        self,
+        collection: str,
+        scope: Scope,
+        vector: Vector,
+        terms: Terms,
+        *,
+        limit: int,
+        filter: Filter | None = None,
+        params: SearchParams = SearchParams(),  # noqa: B008  frozen
+    ) -> list[Hit]:
+        """See ``Searcher``."""
+        check_limit(limit)
+        depth = leg_limit(limit)
+        legs = [
+            await self.search(collection, scope, vector, limit=depth, filter=filter, params=params),
+            await self.lexical_search(collection, scope, terms, limit=depth, filter=filter),
+        ]
+        return reciprocal_rank_fusion(legs, limit=limit)
+
+    async def wait_indexed(self, collection: str, *, timeout: float) -> None:
+        """See ``VectorStore``; there is no index to wait for."""
+        del timeout
+        self._rows(collection)
+
+    async def stats(self, collection: str) -> StoreStats:
+        """See ``VectorStore``; ``bytes`` are those of vectors and texts."""
+        rows = self._rows(collection)
+        size = sum(record.vector.nbytes + len(record.text.encode()) for record in rows.records.values())
+        return StoreStats(rows=len(rows.records), indexed=len(rows.records), bytes=size)
+
+    async def ping(self) -> None:
+        """See ``VectorStore``; always answers."""
+
+    def _rows(self, collection: str) -> Rows:
+        try:
+            return self._collections[check_name(collection)]
+        except KeyError:
+            raise CollectionNotFoundError(f"no collection {collection}") from None
+
+    def _checked(self, collection: str, scope: Scope, selector: Selector | None, *, limit: int = 1) -> Rows:
+        rows = self._rows(collection)
+        check_scope(scope)
+        check_limit(limit)
+        check_selector(selector, rows.spec.filterable)
+        return rows
+
+
+def _dense(rows: Rows, scope: Scope, vector: Vector, limit: int, filter: Filter | None) -> list[Hit]:
+    chosen = [i for i, record in enumerate(rows.ordered) if selects(record, scope, filter)]
+    scores = dense_scores(rows.spec.metric, rows.matrix[chosen], vector)
+    return _best([rows.ordered[i] for i in chosen], scores, limit)
+
+
+def _lexical(rows: Rows, scope: Scope, terms: Terms, limit: int, filter: Filter | None) -> list[Hit]:
+    chosen = [record for record in rows.ordered if selects(record, scope, filter)]
+    return _best(chosen, lexical_scores([record.terms for record in chosen], terms), limit)
+
+
+def _best(records: Sequence[Record], scores: Scores, limit: int) -> list[Hit]:
+    """The best hits; ``records`` come ordered by id, so a stable sort breaks ties by it. NaN is no hit."""
+    order = np.argsort(-scores, kind="stable")[: min(limit, int(np.count_nonzero(~np.isnan(scores))))]
+    return [_hit(records[i], float(scores[i])) for i in order]
+
+
+def _hit(record: Record, score: float) -> Hit:
+    return Hit(
+        id=record.id,
+        score=score,
+        document=record.document,
+        generation=record.generation,
+        index=record.index,
+        text=record.text,
+        start=record.start,
+        end=record.end,
+        page=record.page,
+        headings=record.headings,
+        quality=record.quality,
+        metadata=record.metadata,
+    )

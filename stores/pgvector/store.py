@@ -1,0 +1,278 @@
+"""The store: what each call of the port asks of the database."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from rag.core.errors import CollectionNotFoundError
+from rag.core.filters import Filter
+from rag.core.ports import Selector
+from rag.core.types import (
+    ByIds,
+    CollectionSpec,
+    Feature,
+    Hit,
+    Metadata,
+    Metric,
+    Record,
+    RecordBatch,
+    Scope,
+    SearchParams,
+    StoreStats,
+    Terms,
+    Vector,
+)
+from stores.fusion import leg_limit, reciprocal_rank_fusion
+from stores.pgvector import schema, statements, writing
+from stores.pgvector.database import Database, open_database
+from stores.pgvector.lexical import lexical_query
+from stores.pgvector.options import read_options
+from stores.pgvector.rows import Row, hit_of, record_of, record_rows, term_rows
+from stores.pgvector.tables import HIT_COLUMNS, Tables
+from stores.validation import (
+    check_batch,
+    check_limit,
+    check_metadata,
+    check_name,
+    check_scope,
+    check_selector,
+    check_terms,
+    check_vector,
+)
+
+MAX_EF_SEARCH = 1000
+_DISTANCE = len(HIT_COLUMNS)
+_FOUND = _DISTANCE + 1
+_SCORE = _FOUND + 1
+
+
+@asynccontextmanager
+async def open_store(options: Mapping[str, Any]) -> AsyncIterator[PgVectorStore]:
+    """A store over ``options`` (``url, pool_size, timeout, schema``); raises ``ConfigurationError`` for wrong ones."""
+    read = read_options(options)
+    async with open_database(read) as database:
+        yield PgVectorStore(database, schema_name=read.schema)
+
+
+class PgVectorStore:
+    """A ``VectorStore`` in one Postgres schema.
+
+    ``exact_fallbacks`` counts the searches for which the vector index found fewer rows than there were.
+    """
+
+    kind = "pgvector"
+    features = frozenset({Feature.LEXICAL, Feature.EXACT})
+
+    def __init__(self, database: Database, *, schema_name: str) -> None:
+        self.exact_fallbacks = 0
+        self._database = database
+        self._schema = schema_name
+        self._known: dict[str, Tables] = {}
+
+    async def create_collection(self, collection: str, spec: CollectionSpec) -> None:
+        """See ``VectorStore``."""
+        schema.check_spec(spec)
+        tables = Tables(schema=self._schema, collection=check_name(collection), spec=spec)
+        async with self._database.transaction() as connection:
+            await schema.create(connection, tables)
+
+    async def drop_collection(self, collection: str) -> None:
+        """See ``VectorStore``."""
+        self._known.pop(check_name(collection), None)
+        async with self._database.transaction() as connection:
+            await schema.drop(connection, self._schema, collection)
+
+    async def describe_collection(self, collection: str) -> CollectionSpec:
+        """See ``VectorStore``."""
+        self._known.pop(check_name(collection), None)
+        return (await self._tables(collection)).spec
+
+    async def upsert(self, collection: str, scope: Scope, batch: RecordBatch) -> None:
+        """See ``VectorStore``."""
+        tables = await self._tables(collection)
+        if not len(batch):
+            return
+        records, terms = await asyncio.to_thread(_staged, tables, scope, batch)
+        greatest = max((abs(weight) for each in batch.terms for weight in each.values()), default=0.0)
+        async with self._database.transaction(collection) as connection:
+            await writing.write_records(connection, tables, records)
+            await writing.write_terms(connection, tables, terms, greatest)
+
+    async def update_metadata(self, collection: str, scope: Scope, document: UUID, metadata: Metadata) -> None:
+        """See ``VectorStore``."""
+        tables = await self._tables(collection)
+        check_scope(scope)
+        typed = check_metadata(tables.spec, [metadata])[0]
+        async with self._database.transaction(collection) as connection:
+            await writing.write_metadata(connection, tables, scope, document, typed)
+
+    async def get(self, collection: str, scope: Scope, ids: Sequence[UUID]) -> list[Record]:
+        """See ``VectorStore``."""
+        rows = await self._selected(collection, scope, ByIds(ids=tuple(ids)))
+        found = {record.id: record for record in await self._records(rows, statements.records(rows))}
+        return [found[id] for id in ids if id in found]
+
+    async def delete(self, collection: str, scope: Scope, selector: Selector) -> None:
+        """See ``VectorStore``."""
+        statement = statements.delete(await self._selected(collection, scope, selector))
+        async with self._database.transaction(collection) as connection:
+            await connection.execute(statement.sql.encode(), statement.parameters)
+
+    async def count(self, collection: str, scope: Scope, selector: Selector | None = None) -> int:
+        """See ``VectorStore``."""
+        rows = await self._selected(collection, scope, selector)
+        return int((await self._rows(rows.tables, statements.count(rows)))[0][0])
+
+    async def scroll(
+        self, collection: str, scope: Scope, *, selector: Selector | None = None, batch_size: int = 256
+    ) -> AsyncIterator[list[Record]]:
+        """See ``VectorStore``; each batch is a query of its own."""
+        check_limit(batch_size)
+        rows = await self._selected(collection, scope, selector)
+        last = None
+        while batch := await self._records(rows, statements.records(rows, after=last, limit=batch_size)):
+            yield batch
+            last = batch[-1].id
+            if len(batch) < batch_size:
+                return
+
+    async def search(
+        self,
+        collection: str,
+        scope: Scope,
+        vector: Vector,
+        *,
+        limit: int,
+        filter: Filter | None = None,
+        params: SearchParams = SearchParams(),  # noqa: B008  frozen
+    ) -> list[Hit]:
+        """See ``Searcher``; limits above 1000 are answered exactly."""
+        rows = await self._selected(collection, scope, filter, limit=limit)
+        query = check_vector(rows.tables.spec, vector)
+        exact, ef_search = _effort(limit, params)
+        found = await self._rows(
+            rows.tables, statements.dense(rows, query, limit=limit, exact=exact), ef_search=ef_search
+        )
+        self._count_fallback([row[_FOUND] for row in found])
+        return _dense_hits(rows.tables, found)[:limit]
+
+    async def lexical_search(
+        self, collection: str, scope: Scope, terms: Terms, *, limit: int, filter: Filter | None = None
+    ) -> list[Hit]:
+        """See ``Searcher``."""
+        rows = await self._selected(collection, scope, filter, limit=limit)
+        if not check_terms(terms):
+            return []
+        found = await self._rows(rows.tables, statements.lexical(rows, lexical_query(terms), limit=limit))
+        return _ranked([hit_of(row, row[_DISTANCE], rows.tables.moments) for row in found])
+
+    async def hybrid_search(
+        self,
+        collection: str,
+        scope: Scope,
+        vector: Vector,
+        terms: Terms,
+        *,
+        limit: int,
+        filter: Filter | None = None,
+        params: SearchParams = SearchParams(),  # noqa: B008  frozen
+    ) -> list[Hit]:
+        """See ``Searcher``; both legs come in one round trip, each ``stores.fusion.leg_limit`` deep."""
+        check_limit(limit)
+        depth = leg_limit(limit)
+        if not check_terms(terms):
+            nearest = await self.search(collection, scope, vector, limit=depth, filter=filter, params=params)
+            return reciprocal_rank_fusion([nearest], limit=limit)
+        rows = await self._selected(collection, scope, filter, limit=limit)
+        query = check_vector(rows.tables.spec, vector)
+        exact, ef_search = _effort(depth, params)
+        statement = statements.hybrid(rows, query, lexical_query(terms), limit=depth, exact=exact)
+        found = await self._rows(rows.tables, statement, ef_search=ef_search)
+        near = [row for row in found if row[_DISTANCE] is not None]
+        self._count_fallback([row[_FOUND] for row in near])
+        matching = [hit_of(row, row[_SCORE], rows.tables.moments) for row in found if row[_SCORE] is not None]
+        return reciprocal_rank_fusion([_dense_hits(rows.tables, near), _ranked(matching)], limit=limit)
+
+    async def wait_indexed(self, collection: str, *, timeout: float) -> None:
+        """See ``VectorStore``; HNSW is maintained by each write, so there is nothing to wait for."""
+        del timeout
+        await self._tables(collection)
+
+    async def stats(self, collection: str) -> StoreStats:
+        """See ``VectorStore``; bytes are those of both tables with their indexes."""
+        tables = await self._tables(collection)
+        sql = (
+            f"select (select count(*) from {tables.records}), "
+            f"pg_total_relation_size('{tables.records}') + pg_total_relation_size('{tables.terms}')"
+        )
+        rows, size = (await self._rows(tables, statements.Statement(sql=sql)))[0]
+        return StoreStats(rows=rows, indexed=rows, bytes=size)
+
+    async def ping(self) -> None:
+        """See ``VectorStore``."""
+        await self._database.query("select 1", {})
+
+    async def _tables(self, collection: str) -> Tables:
+        if known := self._known.get(check_name(collection)):
+            return known
+        rows = await self._database.query(*schema.stored_spec(self._schema, collection), collection=collection)
+        if not rows:
+            raise CollectionNotFoundError(f"no collection {collection}")
+        tables = Tables(schema=self._schema, collection=collection, spec=schema.load_spec(rows[0][0]))
+        self._known[collection] = tables
+        return tables
+
+    async def _selected(
+        self, collection: str, scope: Scope, selector: Selector | None, *, limit: int = 1
+    ) -> statements.Rows:
+        tables = await self._tables(collection)
+        check_scope(scope)
+        check_limit(limit)
+        check_selector(selector, tables.spec.filterable)
+        return statements.rows_of(tables, scope, selector)
+
+    async def _records(self, rows: statements.Rows, statement: statements.Statement) -> list[Record]:
+        return [record_of(row, rows.tables.moments) for row in await self._rows(rows.tables, statement)]
+
+    async def _rows(
+        self, tables: Tables, statement: statements.Statement, *, ef_search: int = SearchParams().ef_search
+    ) -> list[Row]:
+        try:
+            return await self._database.query(
+                statement.sql, statement.parameters, collection=tables.collection, ef_search=ef_search
+            )
+        except CollectionNotFoundError:
+            self._known.pop(tables.collection, None)
+            raise
+
+    def _count_fallback(self, found: Sequence[int | None]) -> None:
+        if found and found[0] is not None and found[0] < len(found):
+            self.exact_fallbacks += 1
+
+
+def _staged(tables: Tables, scope: Scope, batch: RecordBatch) -> tuple[list[Row], list[Row]]:
+    vectors, metadata = check_batch(tables.spec, scope, batch)
+    return record_rows(tables, batch, vectors, metadata), term_rows(batch)
+
+
+def _effort(limit: int, params: SearchParams) -> tuple[bool, int]:
+    """Whether to scan, and the candidates HNSW keeps: never fewer than are asked for."""
+    ef_search = min(max(params.ef_search, limit, 1), MAX_EF_SEARCH)
+    return params.exact or limit > MAX_EF_SEARCH, ef_search
+
+
+def _dense_hits(tables: Tables, rows: Sequence[Row]) -> list[Hit]:
+    cosine = tables.spec.metric is Metric.COSINE
+    return _ranked([hit_of(row, _similarity(row[_DISTANCE], cosine=cosine), tables.moments) for row in rows])
+
+
+def _similarity(distance: float, *, cosine: bool) -> float:
+    return max(-1.0, min(1.0, 1.0 - distance)) if cosine else 0.0 - distance
+
+
+def _ranked(hits: list[Hit]) -> list[Hit]:
+    return sorted(hits, key=lambda hit: (-hit.score, hit.id))

@@ -1,0 +1,90 @@
+"""The names and columns of one physical collection's two tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from rag.core.types import CollectionSpec, FieldType, Metric
+from stores.pgvector.filters import Column, columns
+
+HIT_COLUMNS = (
+    "id", "document", "generation", "place", "body", "begins", "ends", "page", "headings", "quality", "metadata",
+)  # fmt: skip
+RECORD_COLUMNS = (*HIT_COLUMNS, "tenant", "acl", "embedding")
+RECORD_TYPES = (
+    "uuid", "uuid", "int8", "int4", "text", "int8", "int8", "int4", "text[]", "text", "json",
+    "text", "text[]", "vector",
+)  # fmt: skip
+PART_SIZE = 10**9
+"""Dimensions that one ``sparsevec`` may have; five of them cover the unsigned 32-bit term ids."""
+PARTS = tuple(f"weights{part}" for part in range(-(-(2**32) // PART_SIZE)))
+TERM_COLUMNS = ("id", "tenant", "acl", "terms", *PARTS)
+TERM_TYPES = ("uuid", "text", "text[]", "int4[]", *("sparsevec" for _ in PARTS))
+DISTANCES: Mapping[Metric, str] = {Metric.COSINE: "<=>", Metric.DOT: "<#>", Metric.L2: "<->"}
+OPERATOR_CLASSES: Mapping[Metric, str] = {
+    Metric.COSINE: "vector_cosine_ops",
+    Metric.DOT: "vector_ip_ops",
+    Metric.L2: "vector_l2_ops",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """Where a collection lies. Names are made of checked parts only, so they are safe inside SQL."""
+
+    schema: str
+    collection: str
+    spec: CollectionSpec
+
+    @property
+    def records(self) -> str:
+        """The table of records."""
+        return f'"{self.schema}"."r_{self.collection}"'
+
+    @property
+    def terms(self) -> str:
+        """The table of lexical postings."""
+        return f'"{self.schema}"."t_{self.collection}"'
+
+    @property
+    def registry(self) -> str:
+        """The table of all collections' specs."""
+        return registry(self.schema)
+
+    @property
+    def distance(self) -> str:
+        """The metric's operator."""
+        return DISTANCES[self.spec.metric]
+
+    @cached_property
+    def columns(self) -> dict[str, Column]:
+        """The filterable fields' columns."""
+        return columns(self.spec.filterable)
+
+    @cached_property
+    def moments(self) -> tuple[str, ...]:
+        """Fields whose values are datetimes."""
+        return tuple(key for key, kind in self.spec.filterable.items() if kind is FieldType.DATETIME)
+
+    @cached_property
+    def field_columns(self) -> tuple[str, ...]:
+        """Names of the filterable fields' columns, checksums included."""
+        return tuple(name for column in self.columns.values() for name, _ in column_types(column))
+
+    @cached_property
+    def field_types(self) -> tuple[str, ...]:
+        """Types of :attr:`field_columns`."""
+        return tuple(kind for column in self.columns.values() for _, kind in column_types(column))
+
+
+def registry(schema: str) -> str:
+    """The table that keeps each collection's spec."""
+    return f'"{schema}"."collections"'
+
+
+def column_types(column: Column) -> list[tuple[str, str]]:
+    """The column a field takes, and that of its checksums where it is a list."""
+    pair = [(column.name, column.sql_type)]
+    return [*pair, (column.keys, "int4[]")] if column.type is FieldType.STRINGS else pair

@@ -1,0 +1,82 @@
+"""A foreign tenant is an unknown one, everywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from rag.core.errors import CollectionNotFoundError, DocumentNotFoundError
+from rag.core.types import Scope
+
+OTHER = Scope(tenant="other", groups=None)
+
+
+@pytest.fixture
+async def document(upload, publish):
+    """A published document of the tenant ``acme``, and its generation."""
+    receipt = await upload("a.txt", metadata={"year": 1})
+    return receipt.document.id, await publish(receipt.document.id)
+
+
+@pytest.fixture
+async def calls(catalog, document, blob):
+    """Every call that reads or changes ``acme``'s documents, for a given scope."""
+    id, _ = document
+
+    return {
+        "collection": lambda scope: catalog.collection(scope, "papers"),
+        "delete_collection": lambda scope: catalog.delete_collection(scope, "papers"),
+        "create_document": lambda scope: catalog.create_document(
+            scope, "papers", source="b", blob=blob("b"), media_type="text/plain", metadata={}
+        ),
+        "list_documents": lambda scope: catalog.list_documents(scope, "papers"),
+        "get_document": lambda scope: catalog.get_document(scope, "papers", id),
+        "text_ref": lambda scope: catalog.text_ref(scope, "papers", id),
+        "update_metadata": lambda scope: catalog.update_metadata(scope, "papers", id, {"year": 2}),
+        "retry_document": lambda scope: catalog.retry_document(scope, "papers", id),
+        "delete_document": lambda scope: catalog.delete_document(scope, "papers", id),
+    }
+
+
+NAMES = (
+    "collection", "create_document", "list_documents", "get_document", "text_ref", "update_metadata", "retry_document",
+    "delete_document", "delete_collection",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_a_call_for_another_tenant_is_an_unknown_one_and_changes_nothing(catalog, scope, document, calls, name):
+    before = await catalog.get_document(scope, "papers", document[0])
+
+    with pytest.raises((CollectionNotFoundError, DocumentNotFoundError)):
+        await calls[name](OTHER)
+
+    assert await catalog.get_document(scope, "papers", document[0]) == before
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_the_same_call_works_for_the_owner(scope, calls, name):
+    await calls[name](scope)
+
+
+@pytest.mark.parametrize("name", [each for each in NAMES if each.endswith(("document", "metadata", "ref"))])
+async def test_a_collection_of_the_same_name_opens_no_door(catalog, scope, papers, document, calls, name):
+    await catalog.create_collection(OTHER, "papers", embedding_model="e5", spec=papers.spec)
+    before = await catalog.get_document(scope, "papers", document[0])
+
+    if name == "create_document":
+        await calls[name](OTHER)
+    else:
+        with pytest.raises(DocumentNotFoundError):
+            await calls[name](OTHER)
+
+    assert await catalog.get_document(scope, "papers", document[0]) == before
+    assert (await catalog.list_documents(scope, "papers")).total == 1
+
+
+async def test_nothing_of_another_tenant_is_current_claimable_or_listed(catalog, scope, document):
+    assert set(await catalog.current(scope, [document])) == {document[0]}
+    assert await catalog.current(OTHER, [document]) == {}
+    assert await catalog.list_collections(OTHER) == []
+    await catalog.retry_document(scope, "papers", document[0])
+    assert await catalog.claim("other", document[0]) is None
+    assert await catalog.claim("acme", document[0]) is not None

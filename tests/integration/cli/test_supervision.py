@@ -1,0 +1,124 @@
+"""What happens to a real service when its processes end, one way or another."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    from tests.integration.cli.conftest import Home
+else:
+    Home = Any
+
+
+def assert_usable(home: Home, word: str) -> None:
+    """Ingest a document that holds a word, and find it."""
+    file = home.folder / f"{word}.txt"
+    file.write_text(f"This note is about the {word}.", encoding="utf-8")
+
+    assert home.run("ingest", str(file), "-c", "notes").returncode == 0
+
+    assert [hit["source"] for hit in home.json("search", "-c", "notes", word, "--mode", "lexical")["hits"]] == [
+        file.name
+    ]
+
+
+def replaced(home: Home, name: str, old: int) -> bool:
+    """Whether another process has taken the place of one, and the service answers."""
+    new = home.processes().get(name)
+    return new is not None and new.pid != old and home.answers()
+
+
+@pytest.mark.parametrize("name", ["serve", "worker", "postgres"])
+def test_what_is_killed_is_started_again_and_works(service: Home, name: str) -> None:
+    victim = service.processes()[name].pid
+
+    psutil.Process(victim).send_signal(signal.SIGKILL)
+
+    service.until(lambda: replaced(service, name, victim))
+    assert_usable(service, f"wombat-{name}")
+
+
+def test_a_stop_leaves_nothing_behind(home: Home) -> None:
+    process = home.up()
+    assert_usable(home, "aardvark")
+    tree, address = home.tree(), urlsplit(home.url)
+
+    process.send_signal(signal.SIGTERM)
+
+    assert process.wait(60) == 0
+    assert [pid for pid in tree if home.alive(pid)] == []
+    with socket.create_server(("127.0.0.1", address.port or 0)):
+        pass
+    assert home.run("up", "--stop").stdout.startswith("nothing runs")
+    assert not (home.data / "run" / "service.json").exists()
+
+
+def test_after_a_killed_supervisor_nothing_runs_and_the_next_one_has_everything(home: Home) -> None:
+    process = home.up()
+    assert_usable(home, "pangolin")
+    tree = home.tree()
+
+    process.kill()
+    process.wait(30)
+
+    home.until(lambda: not any(map(home.alive, tree)))
+    home.up()
+    assert [hit["source"] for hit in home.json("search", "-c", "notes", "pangolin", "--mode", "lexical")["hits"]] == [
+        "pangolin.txt"
+    ]
+    assert_usable(home, "quokka")
+
+
+def test_the_next_supervisor_may_start_while_the_guardian_still_cleans_up(home: Home) -> None:
+    process = home.up()
+
+    process.kill()
+    process.wait(30)
+    home.up()
+
+    assert_usable(home, "numbat")
+
+
+def test_a_taken_port_is_named_before_anything_is_started(home: Home) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = home.run("up", ANCHORAGE_HTTP__PORT=str(port))
+
+    assert done.returncode == 2
+    assert str(port) in done.stderr
+    assert done.stderr.endswith("(port_taken)\n")
+    assert not (home.data / "postgres").exists()
+
+
+@pytest.mark.parametrize("arguments", [("up",), ("up", "--detach"), ("check-config",)])
+def test_a_data_folder_that_cannot_be_one_is_named(home: Home, arguments: tuple[str, ...]) -> None:
+    file = home.folder / "file"
+    file.write_text("", encoding="utf-8")
+
+    done = home.run("--data-dir", str(file), *arguments)
+
+    assert done.returncode == 2
+    assert "data_folder_unwritable" in done.stderr + done.stdout
+    assert file.read_text(encoding="utf-8") == ""
+
+
+def test_a_configuration_that_the_service_cannot_use_ends_the_start(home: Home) -> None:
+    done = home.run("up", ANCHORAGE_STORE__KIND="nonsense")
+
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].endswith("(unknown_store)")
+    assert not Path(home.data / "run" / "service.json").exists()
+
+
+def test_a_setting_of_the_wrong_type_is_named_by_its_variable(home: Home) -> None:
+    done = home.run("up", ANCHORAGE_HTTP__PORT="many")
+
+    assert done.returncode == 2
+    assert "ANCHORAGE_HTTP__PORT" in done.stderr

@@ -1,0 +1,177 @@
+"""Chunks are slices of the text within token bounds that cover all of it and keep to its structure."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ingest.chunking import RecursiveChunker
+from ingest.parsing.assembly import Assembly
+from rag.core.types import Chunk, ParsedDocument
+
+
+class WordTokens:
+    """A token is a word, a CJK character or a mark; white space is none."""
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        return [match.span() for match in re.finditer(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+|[^\w\s]", text)]
+
+
+class PairTokens:
+    """A token is two characters wherever they stand, so that pieces have other tokens than the whole."""
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        return [(start, min(start + 2, len(text))) for start in range(0, len(text), 2)]
+
+
+SENTENCES = st.sampled_from(
+    [
+        "One short sentence. ",
+        "数据库如何备份？",
+        "备份很重要。",
+        "a\n",
+        "word " * 30,
+        "长" * 70,
+        "x" * 50,
+        "Ok! ",
+        "\n\n",
+        "a | b | c\n",
+        "😀 ",
+    ]
+)
+PARTS = st.tuples(st.sampled_from(["text", "table", "code", "h1", "h2"]), st.lists(SENTENCES, max_size=12).map("".join))
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> ParsedDocument:
+    assembly = Assembly()
+    for kind, text in draw(st.lists(PARTS, max_size=12)):
+        if kind in ("h1", "h2"):
+            assembly.heading(int(kind[1]), text[:40], page=1)
+        else:
+            assembly.add(text, kind=kind, page=2)  # type: ignore[arg-type]
+    return assembly.document()
+
+
+def document_of(*parts: tuple[str, str]) -> ParsedDocument:
+    assembly = Assembly()
+    for kind, text in parts:
+        if kind == "heading":
+            assembly.heading(1, text)
+        else:
+            assembly.add(text, kind=kind)  # type: ignore[arg-type]
+    return assembly.document()
+
+
+def uncovered(document: ParsedDocument, chunks: list[Chunk]) -> str:
+    kept = list(document.text)
+    for chunk in chunks:
+        kept[chunk.start : chunk.end] = " " * (chunk.end - chunk.start)
+    return "".join(kept).strip()
+
+
+@pytest.mark.parametrize("tokenizer", [WordTokens(), PairTokens()])
+@settings(max_examples=150, deadline=None)
+@given(document=documents(), most=st.integers(4, 60), least=st.integers(1, 4), overlap=st.integers(0, 3))
+async def test_chunks_are_bounded_ordered_slices_that_cover_the_text(
+    tokenizer: WordTokens | PairTokens, document: ParsedDocument, most: int, least: int, overlap: int
+) -> None:
+    chunker = RecursiveChunker(
+        tokenizer, max_tokens=most + 3, min_tokens=least, overlap_tokens=overlap, margin_tokens=3
+    )
+
+    chunks = await chunker.chunk(document)
+
+    assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
+    assert all(document.text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
+    assert all(chunk.text == chunk.text.strip() != "" for chunk in chunks)
+    assert all(len(tokenizer.offsets(chunk.text)) <= most for chunk in chunks)
+    assert all(before.start < after.start and before.end < after.end for before, after in pairwise(chunks))
+    assert uncovered(document, chunks) == ""
+
+
+async def chunks_of(document: ParsedDocument, **bounds: int) -> list[Chunk]:
+    limits = {"max_tokens": 20, "min_tokens": 3, "overlap_tokens": 0, "margin_tokens": 0} | bounds
+    return await RecursiveChunker(WordTokens(), **limits).chunk(document)
+
+
+async def test_an_empty_document_has_no_chunks() -> None:
+    assert await chunks_of(document_of()) == []
+
+
+async def test_sections_are_kept_apart() -> None:
+    document = document_of(
+        ("heading", "Alpha"), ("text", "one two three four."), ("heading", "Beta"), ("text", "five six seven eight.")
+    )
+
+    chunks = await chunks_of(document)
+
+    assert [chunk.headings for chunk in chunks] == [("Alpha",), ("Beta",)]
+    assert chunks[1].text.startswith("Beta")
+
+
+async def test_small_sections_join_a_neighbour() -> None:
+    document = document_of(("heading", "A"), ("text", "x."), ("heading", "B"), ("text", "one two three four five."))
+
+    chunks = await chunks_of(document, min_tokens=5)
+
+    assert len(chunks) == 1
+    assert chunks[0].headings == ("B",)
+
+
+async def test_a_small_last_piece_joins_the_chunk_before_it() -> None:
+    document = document_of(("text", "one two three four five six seven eight."), ("heading", "End"))
+
+    chunks = await chunks_of(document, min_tokens=5)
+
+    assert len(chunks) == 1
+
+
+async def test_a_chunk_is_cut_at_a_paragraph_rather_than_at_a_sentence() -> None:
+    document = document_of(("text", "a b c d e f g h i j k l."), ("text", "m n o p. q r s t. u v w x."))
+
+    chunks = await chunks_of(document)
+
+    assert chunks[0].text == "a b c d e f g h i j k l."
+
+
+async def test_chinese_is_cut_after_its_sentences() -> None:
+    document = document_of(("text", "今天天气很好，我们去公园。" * 6))
+
+    chunks = await chunks_of(document, max_tokens=30)
+
+    assert all(chunk.text.endswith("。") for chunk in chunks)
+
+
+async def test_overlap_repeats_whole_sentences_of_the_same_section() -> None:
+    document = document_of(("text", "one two three four. " * 12))
+
+    chunks = await chunks_of(document, overlap_tokens=6)
+
+    assert all(after.start < before.end for before, after in pairwise(chunks))
+    assert all(chunk.text.startswith("one") for chunk in chunks)
+
+
+async def test_pages_are_those_where_chunks_begin() -> None:
+    assembly = Assembly()
+    assembly.add("first page words here.", page=1)
+    assembly.add("second " * 18, page=2)
+
+    chunks = await chunks_of(assembly.document(), min_tokens=1)
+
+    assert [chunk.page for chunk in chunks] == [1, 2]
+
+
+async def test_a_long_word_run_is_cut_between_tokens() -> None:
+    chunks = await chunks_of(document_of(("text", "word " * 100)))
+
+    assert all(chunk.text.split() == ["word"] * len(chunk.text.split()) for chunk in chunks)
+
+
+def test_bounds_without_room_are_refused() -> None:
+    with pytest.raises(ValueError, match="room"):
+        RecursiveChunker(WordTokens(), max_tokens=10, min_tokens=5, overlap_tokens=2, margin_tokens=8)

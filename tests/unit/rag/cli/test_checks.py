@@ -1,0 +1,54 @@
+"""What check-config finds and hides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rag.cli.checks import MASK, check_data_folder, masked, run_checks
+from rag.core.errors import DataFolderError
+from rag.settings import load_settings
+
+
+def faults(**settings: object) -> list[str]:
+    return [check.name for check in run_checks(load_settings(**settings)) if check.fault]
+
+
+def test_secrets_are_masked_by_their_name_and_inside_of_addresses() -> None:
+    settings = {
+        "api_key": "sk-1",
+        "options": {"password": "p", "url": "postgresql://me:pw@db/x"},
+        "port": 80,
+        "max_tokens": 5,
+    }
+
+    shown = masked(settings)
+
+    assert shown == {
+        "api_key": MASK, "options": {"password": MASK, "url": f"postgresql://{MASK}@db/x"}, "port": 80, "max_tokens": 5,
+    }  # fmt: skip
+
+
+def test_a_good_configuration_has_no_fault(tmp_path: Path) -> None:
+    assert faults(data_dir=tmp_path, embedding={"model": "hash-384"}, rerank={"enabled": False}) == []
+
+
+def test_a_data_folder_that_does_not_exist_can_be_made(tmp_path: Path) -> None:
+    assert "can be made" in check_data_folder(load_settings(data_dir=tmp_path / "new" / "folder"))
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_file_in_place_of_the_data_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(DataFolderError, match="file"):
+        check_data_folder(load_settings(data_dir=tmp_path / "file"))
+
+
+def test_every_fault_is_named_not_only_the_first_one(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    assert faults(
+        data_dir=tmp_path / "file", store={"kind": "nonsense"}, rerank={"enabled": False}, models_dir=tmp_path
+    ) == ["data folder", "store"]
