@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import re
 import zlib
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Never
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,24 @@ class ManualClock:
     def advance(self, seconds: float) -> None:
         """Move forward."""
         self.now += seconds
+
+
+class Unavailable:
+    """Stands for any port that is down: each of its calls raises ``error``, or never returns without one."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self._error = error
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Never]]:
+        """Every method there could be."""
+
+        async def call(*_: object, **__: object) -> Never:
+            if self._error is not None:
+                raise self._error
+            while True:
+                await asyncio.Event().wait()
+
+        return call
 
 
 class FakeEmbedder:

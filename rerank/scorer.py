@@ -89,7 +89,7 @@ async def open_local_scorer(
     precision: Precision,
     threads: int | None = None,
     max_batch: int = 32,
-    batch_tokens: int = 4096,
+    batch_tokens: int = 2048,
     queue: int = 2048,
     lane: Lane | None = None,
 ) -> AsyncIterator[LocalScorer]:

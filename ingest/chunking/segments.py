@@ -15,8 +15,9 @@ _WINDOW_CHARACTERS = 16_384
 _LOOK_BACK = 4
 
 _CLOSERS = "\"'”’」』）)\\]】》"
+# A full stop after a single capital letter belongs to an initial or an abbreviation such as "U.S.".
 _BOUNDARY = re.compile(
-    rf"(?P<paragraph>\n\s*\n)|(?P<line>\n)|[。！？；｡]+[{_CLOSERS}]*|[.!?…]+[{_CLOSERS}]*(?=\s)",
+    rf"(?P<paragraph>\n\s*\n)|(?P<line>\n)|[。！？；｡]+[{_CLOSERS}]*|(?<!\b[A-Z])[.!?…]+[{_CLOSERS}]*(?=\s)",
 )
 
 

@@ -138,16 +138,23 @@ class _Child:
     async def close(self) -> None:
         """Kill, reap, and remove its folder."""
         self.kill()
-        # A process counts as ended only once its pipes are closed, and there is no public way to close them.
-        self._process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001
         try:
             async with asyncio.timeout(_REAP_SECONDS):
-                await self._process.wait()
+                await self._end()
         except TimeoutError:
             _logger.warning("a parser process did not end", extra={"action": "parser_not_reaped"})
         finally:
             shutil.rmtree(self._folder, ignore_errors=True)
             self.closed.set()
+
+    async def _end(self) -> None:
+        """Wait for the end of the process: that of its output first, or it would never count as ended."""
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if self._process.stdout is not None:
+            while await self._process.stdout.read(_PIPE_BYTES):
+                continue
+        await self._process.wait()
 
 
 class _TooLargeError(Exception):

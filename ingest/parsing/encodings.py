@@ -8,10 +8,10 @@ statistics of byte pairs are wrong on it; the rest is left to charset-normalizer
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from charset_normalizer import from_bytes
+from charset_normalizer import CharsetMatch, from_bytes
 
 from rag.core.errors import ParseError
 from rag.core.media import wide_encoding
@@ -63,6 +63,8 @@ _COMMON = {
 _COMMON_SETS = {encoding: frozenset(letters) for encoding, letters in _COMMON.items()}
 _COMMON_ENOUGH = 0.25
 _WESTERN = "cp1252"
+_CLOSE_CHAOS = 0.01
+_CLOSE_COHERENCE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,17 +121,22 @@ def _guesses(sample: bytes) -> Iterable[str]:
     best = max(scores, key=lambda encoding: scores[encoding])
     if scores[best] >= _COMMON_ENOUGH:
         yield best
-    match = from_bytes(sample, cp_isolation=list(CANDIDATES)).best()
-    if match is not None:
-        yield _western(sample, match.encoding)
+    matches = list(from_bytes(sample, cp_isolation=list(CANDIDATES)))
+    if matches:
+        yield _preferred(matches)
     yield _WESTERN
 
 
-def _western(sample: bytes, encoding: str) -> str:
-    """Windows-1252 where it gives the same text as the guess, since neighbours share most letters."""
-    western = _try(sample, _WESTERN, _WESTERN)
-    guessed = _try(sample, encoding, encoding)
-    return _WESTERN if western and guessed and western.text == guessed.text else encoding
+def _preferred(matches: Sequence[CharsetMatch]) -> str:
+    """Windows-1252 where it fits nearly as well as the best guess, since its neighbours share most letters."""
+    best = matches[0]
+    if _WESTERN in best.could_be_from_charset:
+        return _WESTERN
+    for match in matches:
+        close = match.chaos - best.chaos < _CLOSE_CHAOS and best.coherence - match.coherence < _CLOSE_COHERENCE
+        if match.encoding == _WESTERN and close:
+            return _WESTERN
+    return best.encoding
 
 
 def _commonness(sample: bytes, encoding: str) -> float:

@@ -17,6 +17,9 @@ from rag.api.shutdown import Shutdown
 from rag.services import Services
 from rag.telemetry import sample_loop_lag
 
+UPLOADS_IN_MEMORY = 4
+"""How many files are held whole at once while they are kept; the others wait on disk."""
+
 ROUTERS = (search, answer, documents, ingestion, collections, jobs, health)
 
 
@@ -34,6 +37,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.shutdown = Shutdown()
+        app.state.upload_slots = asyncio.Semaphore(UPLOADS_IN_MEMORY)
         lag = asyncio.create_task(sample_loop_lag(), name="event loop lag")
         try:
             async with open_services() as services:

@@ -13,8 +13,7 @@ from rag.api.deps import json_response, read_body, scope_of, services_of
 from rag.api.names import collection_name
 from rag.api.schemas import CollectionBody
 from rag.api.views import collection_json
-from rag.core.errors import InvalidRequestError, ModelMismatchError, UpstreamError
-from rag.core.filters import RESERVED_FIELDS
+from rag.core.errors import ModelMismatchError, UpstreamError
 from rag.core.types import CollectionSpec, HnswIndex
 from rag.services import Services
 
@@ -53,9 +52,6 @@ def _usable_model(body: CollectionBody, services: Services) -> str:
 
 
 def _spec(body: CollectionBody, services: Services) -> CollectionSpec:
-    for key in body.fields:
-        if not key or key in RESERVED_FIELDS:
-            raise InvalidRequestError(f"{key!r} cannot be the name of a field")
     return CollectionSpec(
         dimension=services.embedder.dimension,
         metric=body.metric,

@@ -36,7 +36,7 @@ async def readyz(request: Request) -> Response:
 
 @router.get("/metrics")
 async def metrics(request: Request) -> Response:
-    """All metrics in the text format of Prometheus; the queue's are as of now, or as last known."""
+    """All metrics in the text format of Prometheus; the queue's are left out while the catalog is down."""
     try:
         async with asyncio.timeout(SCRAPE_SECONDS):
             await _refresh_jobs(services_of(request))

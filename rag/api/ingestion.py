@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
 from urllib.parse import quote
 
 from fastapi import APIRouter
@@ -16,12 +19,41 @@ from rag.api.views import receipt_json
 from rag.core.errors import InvalidRequestError, UnsupportedMediaTypeError
 from rag.core.filters import read_metadata
 from rag.core.media import CSV, HTML, MARKDOWN, TEXT
-from rag.core.types import CollectionView, Metadata, Receipt, Scope
+from rag.core.types import CollectionView, FieldType, Metadata, Receipt, Scope
 from rag.services import Services
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"])
 
 _TEXTUAL = (TEXT, MARKDOWN, HTML, CSV)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Intake:
+    """Where the documents of one request go."""
+
+    services: Services
+    scope: Scope
+    collection: CollectionView
+
+    @property
+    def fields(self) -> Mapping[str, FieldType]:
+        """The declared fields, which metadata is checked by."""
+        return self.collection.spec.filterable
+
+    async def keep(
+        self, content: bytes, *, source: str, media_type: str, metadata: Metadata, title: str | None = None
+    ) -> Receipt:
+        """First the bytes, durably; then the row and its job in one commit."""
+        blob = await self.services.blobs.put(self.scope, content)
+        return await self.services.catalog.create_document(
+            self.scope,
+            self.collection.name,
+            source=source,
+            blob=blob,
+            media_type=media_type,
+            metadata=metadata,
+            title=title,
+        )
 
 
 @router.post("", status_code=202)
@@ -33,70 +65,50 @@ async def add_documents(request: Request, collection: str) -> Response:
     services, scope = services_of(request), scope_of(request)
     target = await services.catalog.collection(scope, collection)
     check_model(target, services)
+    intake = _Intake(services=services, scope=scope, collection=target)
     kind = content_type(request)
     if kind == "multipart/form-data":
-        receipts = await _add_files(request, services, scope, target)
+        receipts = await _add_files(request, intake)
     elif kind == "application/json":
-        receipts = [await _add_text(request, services, scope, target)]
+        receipts = [await _add_text(request, intake)]
     else:
         raise UnsupportedMediaTypeError("send documents as multipart/form-data, or a text as application/json")
     return _accepted(receipts, target)
 
 
-async def _add_files(request: Request, services: Services, scope: Scope, target: CollectionView) -> list[Receipt]:
+async def _add_files(request: Request, intake: _Intake) -> list[Receipt]:
     limits = limits_of(request)
+    slots: asyncio.Semaphore = request.app.state.upload_slots
     form = await read_form(request, max_upload=limits.max_upload)
     try:
-        batch = await check_form(form, fields=target.spec.filterable, max_upload=limits.max_upload)
-        return [
-            await _keep(
-                services,
-                scope,
-                target,
-                content=await upload.content(),
-                source=upload.source,
-                media_type=upload.media_type,
-                metadata=batch.metadata,
-            )
-            for upload in batch.uploads
-        ]
+        batch = await check_form(form, fields=intake.fields, max_upload=limits.max_upload)
+        receipts = []
+        for upload in batch.uploads:
+            async with slots:
+                content = await upload.content()
+                receipts.append(
+                    await intake.keep(
+                        content, source=upload.source, media_type=upload.media_type, metadata=batch.metadata
+                    )
+                )
+        return receipts
     finally:
         await form.close()
 
 
-async def _add_text(request: Request, services: Services, scope: Scope, target: CollectionView) -> Receipt:
+async def _add_text(request: Request, intake: _Intake) -> Receipt:
     body = await read_body(request, TextDocumentBody)
     media_type = body.media_type.partition(";")[0].strip().lower()
     if media_type not in _TEXTUAL:
         raise UnsupportedMediaTypeError(f"a text is one of {', '.join(_TEXTUAL)}; send other formats as files")
     if not body.text.strip():
         raise InvalidRequestError("the text is empty")
-    return await _keep(
-        services,
-        scope,
-        target,
-        content=body.text.encode(),
+    return await intake.keep(
+        body.text.encode(),
         source=source_name(body.source),
         media_type=media_type,
-        metadata=read_metadata(body.metadata, target.spec.filterable),
+        metadata=read_metadata(body.metadata, intake.fields),
         title=body.title,
-    )
-
-
-async def _keep(
-    services: Services,
-    scope: Scope,
-    target: CollectionView,
-    *,
-    content: bytes,
-    source: str,
-    media_type: str,
-    metadata: Metadata,
-    title: str | None = None,
-) -> Receipt:
-    blob = await services.blobs.put(scope, content)
-    return await services.catalog.create_document(
-        scope, target.name, source=source, blob=blob, media_type=media_type, metadata=metadata, title=title
     )
 
 

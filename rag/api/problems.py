@@ -156,4 +156,6 @@ HANDLED: tuple[type[Exception], ...] = tuple(cls for cls in _TABLE if issubclass
 
 async def answer_error(request: Request, error: Exception) -> Response:
     """The handler of every class in :data:`HANDLED`."""
-    return problem_of(error).response(request.scope["state"]["request_id"])
+    response = problem_of(error).response(request.scope["state"]["request_id"])
+    response.headers.update(getattr(error, "headers", None) or {})
+    return response

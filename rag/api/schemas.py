@@ -18,6 +18,7 @@ def _without_nul(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_without_nul)]
+FieldName = Annotated[Text, Field(min_length=1, max_length=128)]
 
 
 class _Body(BaseModel):
@@ -37,7 +38,7 @@ class CollectionBody(_Body):
     name: str
     embedding_model: str | None = None
     metric: Metric = Metric.COSINE
-    fields: dict[Text, FieldType] = Field(default_factory=dict, max_length=64)
+    fields: dict[FieldName, FieldType] = Field(default_factory=dict, max_length=64)
     index: IndexBody = IndexBody()
 
 

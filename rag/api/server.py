@@ -142,6 +142,7 @@ def _config(app: ASGIApp, drain_timeout: float) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=math.ceil(drain_timeout) + _CANCEL_AFTER_CLOSE_SECONDS,
     )

@@ -1,8 +1,9 @@
 """One thread that computes, and the order in which batches get it.
 
-Models that share processor cores share a lane. Two forward passes at once do not finish sooner than one after
-the other: each wants every core, their thread pools push each other off the cores, and a short query then
-waits for all of a long batch that runs beside it. One after the other, the order can be chosen.
+Models that share processor cores share a lane: each forward pass wants every core, so two at once do no more work
+than one after the other, and the order can no longer be chosen. Measured once on two busy cores with bulk
+embedding beside: reranking 20 pairs took 1.7 s in turn and 2.2 s at once, at the same bulk rate. The price is
+that a short query waits for the batch that runs (0.56 s against 0.27 s there), which is why bulk batches are small.
 """
 
 from __future__ import annotations

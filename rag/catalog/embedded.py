@@ -15,13 +15,14 @@ import logging
 import os
 import shutil
 import signal
+import stat
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote
 
 import psycopg
 
@@ -78,10 +79,9 @@ class EmbeddedPostgres:
         """Make the cluster where there is none and start the server. Raises :class:`ConfigurationError`."""
         self._programs = programs()
         self._account = await choose_account(self._data, self._programs)
-        previous = await asyncio.to_thread(_published, self._run)
         await ensure_data_folder(self._data, self._programs, self._account)
-        await stop_leftover(self._data, _socket_folder(previous) or self._sockets)
-        await asyncio.to_thread(self._prepare_sockets, previous)
+        await asyncio.to_thread(self._prepare_sockets)
+        await stop_leftover(self._data, self._sockets)
         await self._launch()
 
     async def watch(self) -> None:
@@ -123,12 +123,9 @@ class EmbeddedPostgres:
             shutil.rmtree(self._sockets, ignore_errors=True)
         self._lock.close()
 
-    def _prepare_sockets(self, previous: str | None) -> None:
-        leftover = _socket_folder(previous)
-        if leftover is not None and leftover.name.startswith(_SOCKET_FOLDER_PREFIX):
-            shutil.rmtree(leftover, ignore_errors=True)
+    def _prepare_sockets(self) -> None:
         if len(os.fsencode(self._sockets / SOCKET_NAME)) > _LONGEST_SOCKET_PATH:
-            self._sockets = Path(tempfile.mkdtemp(prefix=_SOCKET_FOLDER_PREFIX))
+            self._sockets = _short_folder(self._run / "postgres.sockets", self._account)
         self._account.own(self._sockets)
 
     async def _launch(self) -> None:
@@ -260,9 +257,21 @@ def _url(published: str | None) -> str | None:
         return None
 
 
-def _socket_folder(published: str | None) -> Path | None:
-    hosts = parse_qs(urlsplit(_url(published) or "").query).get("host")
-    return Path(hosts[0]) if hosts else None
+def _short_folder(note: Path, account: Account) -> Path:
+    """A private folder with a short path, the same one each time, so that clients find a new owner.
+
+    The folder for temporary files is everyone's: what lies there under the noted name must be ours.
+    """
+    with suppress(OSError):
+        folder = Path(note.read_text(encoding="utf-8"))
+        with suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        found = folder.lstat()
+        if stat.S_ISDIR(found.st_mode) and found.st_uid in (os.geteuid(), account.uid):
+            return folder
+    folder = Path(tempfile.mkdtemp(prefix=_SOCKET_FOLDER_PREFIX))
+    note.write_text(str(folder), encoding="utf-8")
+    return folder
 
 
 def _prepare(data_dir: Path) -> Path:

@@ -31,6 +31,8 @@ _FIRST_PAUSE = 2.0
 _LONGEST_PAUSE = 300.0
 _RESTART_SECONDS = 1.0
 _HEARTBEAT_SECONDS = 5.0
+_POLL_SECONDS = 1.0
+"""A job that waited for its lock is announced to nobody when the lock is free."""
 
 
 class _Again(BaseRetryStrategy):
@@ -83,6 +85,7 @@ async def _run_once(pool: psycopg_pool.AsyncConnectionPool[Any], plan: WorkerPla
         queues=[QUEUE],
         concurrency=plan.concurrency,
         shutdown_graceful_timeout=plan.grace,
+        fetch_job_polling_interval=_POLL_SECONDS,
         delete_jobs="successful",
         install_signal_handlers=False,
         update_heartbeat_interval=_HEARTBEAT_SECONDS,

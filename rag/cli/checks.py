@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rag.core.errors import AnchorageError, DataFolderError, MissingExtraError, PortTakenError, UnknownStoreError
+from rag.core.errors import AnchorageError, DataFolderError, MissingExtraError, PortTakenError
 from rag.models import MODELS, list_models
 from rag.settings import Settings
 from rag.supervision.addresses import require_free
 from rag.supervision.lock import read_owner
 from rag.supervision.models import manages_vllm, wanted_models
+from rag.supervision.plans import require_store
 from rag.supervision.vllm import find_accelerator
-from stores.registry import installed_kinds
 
 MASK = "**********"
 
@@ -80,9 +80,7 @@ def _describe_catalog(settings: Settings) -> str:
 
 
 def _check_store(settings: Settings) -> str:
-    kinds = sorted(installed_kinds())
-    if settings.store.kind not in kinds:
-        raise UnknownStoreError(f"no store of kind {settings.store.kind!r} is installed; there are: {', '.join(kinds)}")
+    require_store(settings.store.kind)
     return settings.store.kind
 
 

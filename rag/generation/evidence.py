@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import log1p, sqrt
+from math import log1p
 
 from rag.core.types import Citation, DocumentLabel, Hit
 from rag.generation.sentences import split_sentences
 from rag.lexical import count_terms
 
 _INCOMPLETE = 0.6
-_SHORT = 12
+_SIZE = 0.2
 _RANK = 0.08
 
 
@@ -59,21 +59,22 @@ def read_passages(evidence: Sequence[Evidence]) -> list[Passage]:
 def score_passages(passages: Sequence[Passage], target: str) -> list[float]:
     """Support of ``target`` by each passage; 0 where they share no term.
 
-    The weight of the shared terms over the root of the passage's own weight, so that neither a long table
-    nor a heading wins by its length; broken sentences and later evidence count a little less.
+    The weight of the shared terms, less for a passage that says much else, so that a long table does not
+    win by its length; broken sentences and later evidence count a little less.
     """
-    wanted = count_terms(target).counts
+    wanted = count_terms(target).counts.keys()
     holding = Counter(term for passage in passages for term in passage.terms)
     weights = {term: log1p((len(passages) - n + 0.5) / (n + 0.5)) for term, n in holding.items()}
-    return [_score(passage, frozenset(wanted), weights) for passage in passages]
+    sizes = [sum(weights[term] for term in passage.terms) for passage in passages]
+    mean = sum(sizes) / len(sizes) if sizes else 0.0
+    return [
+        _score(passage, sum(weights[term] for term in passage.terms & wanted), size / mean if mean else 1.0)
+        for passage, size in zip(passages, sizes, strict=True)
+    ]
 
 
-def _score(passage: Passage, wanted: frozenset[int], weights: dict[int, float]) -> float:
-    shared = sum(weights[term] for term in passage.terms & wanted)
-    if not shared:
-        return 0.0
-    own = sum(weights[term] for term in passage.terms)
-    share = shared / sqrt(own + sqrt(_SHORT))
+def _score(passage: Passage, shared: float, relative_size: float) -> float:
+    share = shared / (1 - _SIZE + _SIZE * relative_size)
     return share * (1.0 if passage.complete else _INCOMPLETE) / (1.0 + _RANK * (passage.evidence.marker - 1))
 
 
@@ -86,11 +87,24 @@ def best_passage(passages: Sequence[Passage], *targets: str) -> Passage | None:
     return None
 
 
-def key_passages(passages: Sequence[Passage], question: str, *, limit: int = 3) -> list[Passage]:
-    """The passages that say most about the question, best first; none that shares no term with it."""
-    scores = score_passages(passages, question)
-    ranked = sorted(range(len(passages)), key=lambda place: (-scores[place], place))
-    return [passages[place] for place in ranked[:limit] if scores[place] > 0]
+def supporting_passage(passages: Sequence[Passage], *, question: str, answer: str) -> Passage | None:
+    """The passage that fits question and answer best, each counting the same however long it is."""
+    totals = [0.0] * len(passages)
+    for target in (question, answer):
+        scores = score_passages(passages, target)
+        best = max(scores, default=0.0)
+        if best > 0:
+            totals = [total + score / best for total, score in zip(totals, scores, strict=True)]
+    return passages[totals.index(max(totals))] if any(totals) else None
+
+
+def key_passages(passages: Sequence[Passage], question: str, *, chunks: int = 3, sentences: int = 2) -> list[Passage]:
+    """Of each of the best ``chunks``, the ``sentences`` that say most about the question, in their order."""
+    places: dict[int, list[tuple[float, int]]] = {}
+    for place, score in enumerate(score_passages(passages, question)):
+        places.setdefault(passages[place].evidence.marker, []).append((-score, place))
+    kept = [place for each in list(places.values())[:chunks] for _, place in sorted(each)[:sentences]]
+    return [passages[place] for place in sorted(kept)]
 
 
 def cite(passage: Passage, *, model: bool) -> Citation:

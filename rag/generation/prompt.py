@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
@@ -21,8 +21,7 @@ _EXAMPLE = Message(
     role="user",
     content=(
         "<source>\n[1] Library guide\nThe reading room opens at nine. Loans last three weeks.\n</source>\n"
-        "<source>\n[2] Museum notes\nThe museum is closed on Mondays. Tours begin at noon.\n</source>\n"
-        "\nKey sentences:\n- The museum is closed on Mondays. [2]\n- Loans last three weeks. [1]\n"
+        "<source>\n[2] Museum notes\nThe museum is closed on Mondays.\n</source>\n"
         "\nQuestion: On which day is the museum closed?"
     ),
 )
@@ -35,7 +34,8 @@ MESSAGE_TOKENS = 8
 """What the chat template may put around one message."""
 _FENCE_TOKENS = 24
 HISTORY_SHARE = 0.25
-STOP = ("\nQuestion:", "\nKey sentences:", "\n<source>", "\n[1] ")
+SMALL_CONTEXT_TOKENS = 4096
+STOP = ("\nQuestion:", "\n<source>", "\n[1] ")
 """Where a completion begins to repeat the prompt; generation ends there."""
 
 _TAGS = re.compile(r"<(?=/?source\b)", re.IGNORECASE)
@@ -43,17 +43,16 @@ _TAGS = re.compile(r"<(?=/?source\b)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What the generator gets; ``evidence`` is what was packed, ``dropped`` how many chunks were not."""
+    """What the generator gets; ``evidence`` is what was packed of it."""
 
     messages: tuple[Message, ...]
     evidence: tuple[Evidence, ...]
-    dropped: int = 0
 
 
-def render_evidence(each: Evidence, text: str | None = None) -> str:
+def render_evidence(each: Evidence, text: str) -> str:
     """One numbered source, the same bytes for the same chunk and number."""
     title = " ".join(each.label.title.split()) if each.label.title else each.label.source
-    body = without_markers(each.hit.text if text is None else text).strip()
+    body = without_markers(text).strip()
     return _TAGS.sub("(", f"[{each.marker}] {without_markers(title)}\n{body}")
 
 
@@ -68,13 +67,17 @@ async def build_prompt(
 ) -> Prompt | None:
     """Pack as much evidence, best first, as the generator's context holds beside the rest.
 
-    Evidence is packed as a prefix of the list, so numbers have no gaps; when even the first piece is too
-    long its leading sentences are. ``key`` sentences of it are repeated before the question, where small
-    models find them. ``None`` when the question leaves no room for any evidence.
+    Evidence is dropped from the end of the list; when even the first piece is too long its leading sentences
+    are packed. A model with a small context gets the ``key`` sentences only: it loses itself in more. ``None``
+    when the question leaves no room for any evidence.
     """
-    rendered = [render_evidence(each) for each in evidence]
+    texts = {each.marker: each.hit.text for each in evidence}
+    if key and generator.context_tokens < SMALL_CONTEXT_TOKENS:
+        texts = _focus(key)
+        evidence = [each for each in evidence if each.marker in texts]
+    rendered = [render_evidence(each, texts[each.marker]) for each in evidence]
     turns = [turn for turn in history if turn.role != "system"]
-    fixed = [*(message.content for message in PREFIX), _ask([], key, question)]
+    fixed = [*(message.content for message in PREFIX), _ask([], question)]
     counts = await generator.count_tokens([*fixed, *(turn.content for turn in turns), *rendered])
     first = len(fixed)
     turn_counts = [count + MESSAGE_TOKENS for count in counts[first : first + len(turns)]]
@@ -82,23 +85,24 @@ async def build_prompt(
     kept = _latest(turns, turn_counts, int(budget * HISTORY_SHARE))
     budget -= sum(turn_counts[len(turns) - len(kept) :])
     fitting = _prefix([count + _FENCE_TOKENS for count in counts[first + len(turns) :]], budget)
-    sources = rendered[:fitting] or await _shortened(evidence[:1], budget - _FENCE_TOKENS, generator)
+    sources = rendered[:fitting] or await _shortened(evidence[:1], texts, budget - _FENCE_TOKENS, generator)
     if not sources:
         return None
-    packed = tuple(evidence[: len(sources)])
-    key = [passage for passage in key if passage.evidence in packed]
-    messages = (*PREFIX, *kept, Message(role="user", content=_ask(sources, key, question)))
-    return Prompt(messages=messages, evidence=packed, dropped=len(evidence) - len(sources))
+    messages = (*PREFIX, *kept, Message(role="user", content=_ask(sources, question)))
+    return Prompt(messages=messages, evidence=tuple(evidence[: len(sources)]))
 
 
-def _ask(sources: Sequence[str], key: Sequence[Passage], question: str) -> str:
+def _focus(key: Sequence[Passage]) -> dict[int, str]:
+    texts: dict[int, str] = {}
+    for passage in key:
+        marker = passage.evidence.marker
+        texts[marker] = f"{texts[marker]} {passage.text}" if marker in texts else passage.text
+    return texts
+
+
+def _ask(sources: Sequence[str], question: str) -> str:
     fenced = "".join(f"<source>\n{source}\n</source>\n" for source in sources)
-    lines = "".join(f"- {_plain(passage.text)} [{passage.evidence.marker}]\n" for passage in key)
-    return f"{fenced}\nKey sentences:\n{lines}\nQuestion: {question}" if lines else f"{fenced}\nQuestion: {question}"
-
-
-def _plain(text: str) -> str:
-    return _TAGS.sub("(", without_markers(" ".join(text.split())))
+    return f"{fenced}\nQuestion: {question}"
 
 
 def _prefix(counts: Sequence[int], budget: int) -> int:
@@ -110,9 +114,11 @@ def _latest(turns: Sequence[Message], counts: Sequence[int], budget: int) -> lis
     return [replace(turn, content=turn.content.strip()) for turn in turns[len(turns) - kept :]]
 
 
-async def _shortened(evidence: Sequence[Evidence], budget: int, generator: Generator) -> list[str]:
+async def _shortened(
+    evidence: Sequence[Evidence], texts: Mapping[int, str], budget: int, generator: Generator
+) -> list[str]:
     for each in evidence:
-        text = each.hit.text
+        text = texts[each.marker]
         ends = [sentence.end for sentence in split_sentences(text)]
         heads = [render_evidence(each, text[:end]) for end in ends]
         counts = await generator.count_tokens(heads)

@@ -40,7 +40,7 @@ def load_embedder(
     Raises ConfigurationError when the model cannot be loaded, MissingExtraError without sentence-transformers.
     """
     library = _sentence_transformers(threads)
-    options = _options(folder, device=device, precision=precision)
+    options = _options(device=device, precision=precision)
     model: SentenceTransformer = _load(library.SentenceTransformer, folder, options, ModelKind.EMBEDDER)
     return _finish(model, precision)
 
@@ -50,12 +50,12 @@ def load_cross_encoder(
 ) -> CrossEncoder:
     """Load a cross-encoder; raises and treats ``threads`` as ``load_embedder`` does."""
     library = _sentence_transformers(threads)
-    options = _options(folder, device=device, precision=precision)
+    options = _options(device=device, precision=precision)
     model: CrossEncoder = _load(library.CrossEncoder, folder, options, ModelKind.RERANKER)
     return _finish(model, precision)
 
 
-def _options(folder: str | Path, *, device: str, precision: Precision) -> Mapping[str, Any]:
+def _options(*, device: str, precision: Precision) -> Mapping[str, Any]:
     dtype = getattr(_torch(), precision.stored)
     return {"device": device, "model_kwargs": {"dtype": dtype}}
 

@@ -73,8 +73,9 @@ class AnswerStage:
         generator = self._applicable(writing)
         if generator is None:
             return
+        readable = [each for each in writing.evidence if unread_language(generator.languages, each.hit.text) is None]
         tokens = min(request.max_tokens or self.options.max_tokens, int(generator.context_tokens * _CONTEXT_SHARE))
-        prompt = await _pack(generator, writing, tokens)
+        prompt = await _pack(generator, readable, writing, tokens)
         if prompt is None:
             return
         temperature = self.options.temperature if request.temperature is None else request.temperature
@@ -88,18 +89,18 @@ class AnswerStage:
         if self.generator is None:
             writing.trace.skip("generation", "not configured")
             return None
-        texts = "\n".join(each.hit.text for each in writing.evidence)
-        language = unread_language(self.generator.languages, writing.draft.question, texts)
+        best = writing.evidence[0].hit.text
+        language = unread_language(self.generator.languages, writing.draft.question, best)
         if language is None:
             return self.generator
         writing.trace.skip("generation", f"language: {language}")
         return None
 
 
-async def _pack(generator: Generator, writing: Writing, tokens: int) -> Prompt | None:
-    question, evidence = writing.draft.question, writing.evidence
+async def _pack(generator: Generator, evidence: list[Evidence], writing: Writing, tokens: int) -> Prompt | None:
+    question = writing.draft.question
     with stage_timer("pack", writing.trace.timings):
-        passages, key = await asyncio.to_thread(_read, evidence, question)
+        writing.draft.passages, key = await asyncio.to_thread(_read, evidence, question)
         prompt = await bounded(
             build_prompt(
                 question,
@@ -117,9 +118,9 @@ async def _pack(generator: Generator, writing: Writing, tokens: int) -> Prompt |
     if prompt is None:
         writing.trace.skip("generation", "context: the question leaves no room for evidence")
         return None
-    if prompt.dropped:
-        writing.trace.skip("pack", f"context: {prompt.dropped} of {len(evidence)} chunks did not fit")
-    writing.draft.passages = [passage for passage in passages if passage.evidence in prompt.evidence]
+    total = len(writing.evidence)
+    if len(prompt.evidence) < total:
+        writing.trace.skip("pack", f"{total - len(prompt.evidence)} of {total} chunks were left out")
     return prompt
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from rag.core.types import Answer, Citation, SearchResult, Usage
-from rag.generation.evidence import Passage, best_passage, cite
+from rag.generation.evidence import Passage, best_passage, cite, supporting_passage
 from rag.generation.markers import Piece
 from rag.query.trace import Trace
 from rag.query.types import AnswerEvent, CitationEvent, DeltaEvent
@@ -55,7 +55,9 @@ class Draft:
 
     def match(self) -> Iterator[AnswerEvent]:
         """Attach the evidence that supports the text best, when the model named none."""
-        passage = None if self.citations else best_passage(self.passages, f"{self.text} {self.question}")
+        if self.citations:
+            return
+        passage = supporting_passage(self.passages, question=self.question, answer=self.text)
         if passage is not None:
             yield from self.say(f" [{passage.evidence.marker}]")
             yield from self._cite(cite(passage, model=False))

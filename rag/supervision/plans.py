@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from rag.core.errors import ConfigurationError
+from rag.core.errors import ConfigurationError, UnknownStoreError
 from rag.settings import Settings
 from rag.supervision.addresses import base_url, require_free
 from rag.supervision.child import Child, Plan, Report
@@ -18,6 +18,7 @@ from rag.supervision.models import manages_vllm
 from rag.supervision.preparation import prepare_in_child
 from rag.supervision.process import Launch
 from rag.supervision.vllm import HOST, Accelerator, choose_vllm
+from stores.registry import installed_kinds
 
 API, WORKER, VLLM, MODELS = "api", "worker", "vllm", "models"
 
@@ -51,6 +52,13 @@ def choose_places(settings: Settings) -> Places:
         port=port,
         vllm_port=require_free(HOST, settings.generation.vllm_port) if manages_vllm(settings) else None,
     )
+
+
+def require_store(kind: str) -> None:
+    """Raise ``UnknownStoreError`` unless a store of this kind is installed."""
+    kinds = sorted(installed_kinds())
+    if kind not in kinds:
+        raise UnknownStoreError(f"no store of kind {kind!r} is installed; there are: {', '.join(kinds)}")
 
 
 def common_environment(places: Places) -> Mapping[str, str]:

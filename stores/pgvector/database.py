@@ -12,7 +12,7 @@ from pgvector.psycopg import register_vector_async
 from psycopg import AsyncConnection, OperationalError
 from psycopg.types import TypeInfo
 from psycopg.types.json import set_json_dumps, set_json_loads
-from psycopg_pool import AsyncConnectionPool
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from rag.core.types import SearchParams
 from stores.pgvector.errors import store_errors
@@ -52,7 +52,7 @@ class Database:
     ) -> list[Sequence[Any]]:
         """All rows of one statement, in one network round trip, whatever ``ef_search`` it runs under."""
         with store_errors(collection):
-            async with asyncio.timeout(self._timeout), self._connection() as connection:
+            async with self._connection() as connection, asyncio.timeout(self._timeout):
                 cursor = connection.cursor(binary=True)
                 if ef_search == DEFAULT_EF_SEARCH:
                     await cursor.execute(statement.encode(), parameters, prepare=True)
@@ -68,7 +68,7 @@ class Database:
         """A connection within one transaction; all of it happens, or nothing."""
         patience = self._timeout * _WRITE_PATIENCE
         with store_errors(collection):
-            async with asyncio.timeout(patience), self._connection() as connection, connection.transaction():
+            async with self._connection() as connection, asyncio.timeout(patience), connection.transaction():
                 await connection.execute(_LOCAL_TIMEOUT, (_milliseconds(patience),), prepare=True)
                 yield connection
 
@@ -77,9 +77,10 @@ class Database:
         try:
             async with self._pool.connection(timeout=self._timeout) as connection:
                 yield connection
-        except OperationalError:
-            # When the server went away every idle connection is as dead as this one.
-            await self._pool.check()
+        except OperationalError as exc:
+            if not isinstance(exc, PoolTimeout):
+                # When the server went away every idle connection is as dead as this one.
+                await self._pool.check()
             raise
 
 

@@ -200,7 +200,7 @@ class PgVectorStore:
     async def wait_indexed(self, collection: str, *, timeout: float) -> None:
         """See ``VectorStore``; HNSW is maintained by each write, so there is nothing to wait for."""
         del timeout
-        await self._tables(collection)
+        await self.describe_collection(collection)
 
     async def stats(self, collection: str) -> StoreStats:
         """See ``VectorStore``; bytes are those of both tables with their indexes."""

@@ -121,7 +121,7 @@ class IsolationConformance(Conformance):
         name = await make_collection([record(i, acl=acl) for i, acl in enumerate(acls)])
         scope = Scope(tenant=TENANT, groups=groups)
 
-        found = [
+        found: list[list[Any]] = [
             await store.search(name, scope, vector(1), limit=9),
             await store.lexical_search(name, scope, {7: 1.0}, limit=9),
             await store.hybrid_search(name, scope, vector(1), {7: 1.0}, limit=9),

@@ -184,9 +184,7 @@ async def test_a_pair_longer_than_the_window_is_scored(models: Models) -> None:
 
 
 async def test_an_interactive_query_waits_for_about_one_bulk_batch(models: Models) -> None:
-    bulk = asyncio.create_task(
-        models.embedder.embed([" ".join(TEXTS) * 4] * 48, kind="document", priority=Priority.BULK)
-    )
+    bulk = asyncio.create_task(models.embedder.embed([" ".join(TEXTS)] * 64, kind="document", priority=Priority.BULK))
     started = batches()
     await until(lambda: batches() >= started + 2)
 

@@ -6,7 +6,7 @@ import re
 from html import unescape
 
 _SILENT = re.compile(
-    r"<(script|style|template|noscript|head|svg)\b[^<>]*>.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
+    r"<(script|style|template|noscript|head|title|svg)\b[^<>]*>.*?(?:</\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
 )
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _BREAK = re.compile(

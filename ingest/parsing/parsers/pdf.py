@@ -74,7 +74,7 @@ def _read(document: Any) -> ParsedDocument:
         for heading, piece in outline.cut(number, text):
             if heading is not None:
                 assembly.section(*heading)
-            assembly.add(piece, page=number)
+            assembly.add(reflow(piece), page=number)
     if len(document) and not readable:
         raise ParseError("no page of the PDF can be read", code="malformed")
     return assembly.document(title=_title(document))
@@ -86,7 +86,7 @@ def _title(document: Any) -> str | None:
 
 
 def _page_text(document: Any, number: int) -> str | None:
-    """The page's text, empty if it is garbage; ``None`` if the page cannot be read."""
+    """The page's lines, empty if they are garbage; ``None`` if the page cannot be read."""
     try:
         page = document[number - 1]
     except pypdfium2.PdfiumError:
@@ -105,7 +105,7 @@ def _page_text(document: Any, number: int) -> str | None:
     visible = len(_VISIBLE.findall(text))
     if visible and len(_GARBAGE.findall(text)) > _GARBAGE_SHARE * visible:
         return ""
-    return reflow(_close_up(text))
+    return clean(_close_up(text))
 
 
 def _close_up(text: str) -> str:
@@ -116,7 +116,7 @@ def _close_up(text: str) -> str:
 
 def reflow(text: str) -> str:
     """Join the lines of a paragraph; a line ends one if it is short, ends a sentence early, or an item follows."""
-    lines = [line for line in clean(text).split("\n") if line.strip()]
+    lines = [line for line in text.split("\n") if line.strip()]
     if len(lines) < 2:
         return "\n".join(lines)
     width = sorted(map(len, lines))[len(lines) * 3 // 4]

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from rag.core.errors import CollectionNotFoundError
 from rag.core.types import Scope
 from tests.integration.api.running import Running, problem
 
@@ -72,7 +73,7 @@ async def test_a_deleted_collection_is_gone_with_its_documents(service: Running)
     assert problem(await service.http.get(path)) == (404, "collection_not_found")
     assert (await service.http.get(f"{path}/documents/{document['id']}")).status_code == 404
     assert problem(await service.http.post(f"{path}/search", json={"query": "text"})) == (404, "collection_not_found")
-    with pytest.raises(Exception, match=r".*"):
+    with pytest.raises(CollectionNotFoundError):
         await service.services.store.describe_collection(view.physical)
 
 
@@ -86,6 +87,7 @@ async def test_a_deleted_collection_is_gone_with_its_documents(service: Running)
         ({"name": "a\u0000b"}, 422, "invalid_request"),
         ({"name": "x" * 129}, 422, "invalid_request"),
         ({"name": "n", "fields": {"text": "string"}}, 422, "invalid_request"),
+        ({"name": "n", "fields": {"": "string"}}, 422, "invalid_request"),
         ({"name": "n", "fields": {"year": "number"}}, 422, "invalid_request"),
         ({"name": "n", "shards": 3}, 422, "invalid_request"),
         ({"name": "n", "embedding_model": "other-model"}, 409, "model_mismatch"),
@@ -131,3 +133,4 @@ async def test_unknown_routes_and_methods_are_problems_too(service: Running) -> 
 
     assert problem(unknown) == (404, "not_found")
     assert problem(method) == (405, "method_not_allowed")
+    assert method.headers["allow"]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import httpx
 import pytest
 
 from rag.api.limits import Limits
+from rag.catalog import Catalog
+from rag.core.errors import CatalogError, StorageFullError, StoreError
+from rag.core.ports import Blobs, VectorStore
 from rag.core.types import ByDocument, Scope
+from rag.services import Services
+from rag.testing import Unavailable
 from tests.integration.api.conftest import Start
-from tests.integration.api.running import SERVICE, Running, problem, publish
+from tests.integration.api.running import SERVICE, Running, problem, publish, run
 
 UNKNOWN = "6f1c3f0a-6a55-5d0c-9d0e-1b7f3f4f6c11"
 
@@ -276,3 +283,57 @@ async def test_metadata_of_another_type_is_refused(service: Running) -> None:
     assert problem(response) == (422, "invalid_filter")
     shown: httpx.Response = await service.http.get(f"{path}/documents/{document['id']}")
     assert shown.json()["metadata"] == {"year": 2023}
+
+
+async def test_a_client_that_leaves_in_the_middle_of_an_upload_leaves_nothing(service: Running) -> None:
+    path = await service.collection()
+    request = service.http.build_request("POST", f"{path}/documents", files={"file": ("a.txt", b"x" * 3_000_000)})
+    head = f"POST {path}/documents HTTP/1.1\r\nHost: test\r\nContent-Type: {request.headers['Content-Type']}\r\n"
+    length = f"Content-Length: {request.headers['Content-Length']}\r\n\r\n"
+    _, writer = await asyncio.open_connection(service.http.base_url.host, service.http.base_url.port)
+    writer.write((head + length).encode() + request.read()[:2_000_000])
+    await writer.drain()
+
+    writer.close()
+    await writer.wait_closed()
+
+    assert (await service.http.get(f"{path}/documents")).json()["total"] == 0
+    again = await service.http.post(f"{path}/documents", files={"file": ("a.txt", b"x")})
+    assert again.status_code == 202
+
+
+async def test_a_full_disk_refuses_the_upload_and_keeps_nothing(services: Services) -> None:
+    blobs = cast("Blobs", Unavailable(StorageFullError("the disk is full")))
+
+    async with run(replace(services, blobs=blobs)) as service:
+        path = await service.collection()
+        response = await service.http.post(f"{path}/documents", files={"file": ("a.txt", b"x")})
+        listed = await service.http.get(f"{path}/documents")
+
+    assert problem(response) == (507, "storage_full")
+    assert listed.json()["total"] == 0
+
+
+async def test_without_its_catalog_the_service_says_when_to_try_again(services: Services) -> None:
+    catalog = cast("Catalog", Unavailable(CatalogError("it is down")))
+
+    async with run(replace(services, catalog=catalog)) as service:
+        response = await service.http.get("/v1/collections/any/documents")
+        scrape = await service.http.get("/metrics")
+
+    assert problem(response) == (503, "catalog_unavailable")
+    assert response.headers["retry-after"] == "1"
+    assert scrape.status_code == 200
+
+
+async def test_a_store_that_fails_does_not_keep_a_document_from_being_deleted(services: Services) -> None:
+    async with run(services) as service:
+        path = await service.collection()
+        document = await service.document(path, "Some text.")
+    store = cast("VectorStore", Unavailable(StoreError("it is down")))
+
+    async with run(replace(services, store=store)) as service:
+        response = await service.http.delete(f"{path}/documents/{document['id']}")
+        gone = await service.http.get(f"{path}/documents/{document['id']}")
+
+    assert (response.status_code, gone.status_code) == (204, 404)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from rag.core.errors import GenerationError, StoreError
+from rag.core.ports import VectorStore
 from rag.services import Services
-from rag.testing import FakeEmbedder
+from rag.testing import FakeEmbedder, Unavailable
 from tests.integration.api.running import Running, problem, run
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -49,23 +50,9 @@ async def test_a_model_that_loads_is_shown_as_loading(services: Services) -> Non
     assert response.json()["dependencies"]["embedding"]["status"] == "loading"
 
 
-class _Hanging:
-    """A store that does not answer."""
-
-    async def ping(self) -> None:
-        await asyncio.Event().wait()
-
-
-class _Broken:
-    """A store that fails."""
-
-    async def ping(self) -> None:
-        raise StoreError("it is down: secret address")
-
-
 async def test_without_its_store_a_service_is_unavailable_and_alive(services: Services) -> None:
-    for store in (_Hanging(), _Broken()):
-        async with run(replace(services, store=store)) as service:  # type: ignore[arg-type]
+    for store in (Unavailable(), Unavailable(StoreError("it is down: secret address"))):
+        async with run(replace(services, store=cast("VectorStore", store))) as service:
             ready = await service.http.get("/readyz")
             alive = await service.http.get("/livez")
 

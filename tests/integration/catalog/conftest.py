@@ -116,7 +116,7 @@ def url(migrated: str) -> str:
     with psycopg.connect(migrated, autocommit=True) as connection:
         connection.execute("SET search_path TO anchorage")
         for table in _TABLES:
-            connection.execute(f"DELETE FROM {table}")
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608  names from above
     return migrated
 
 
@@ -163,7 +163,9 @@ def upload(catalog: Catalog, scope: Scope, papers: CollectionView) -> Callable[.
     return run
 
 
-def _publication(attempt: Attempt, counts: dict[int, int] | None = None, *, chunks: int = 2, text: str = "text") -> Publication:
+def _publication(
+    attempt: Attempt, counts: dict[int, int] | None = None, *, chunks: int = 2, text: str = "text"
+) -> Publication:
     counts = {1: 1, 2: 2} if counts is None else counts
     return Publication(
         attempt=attempt,

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from rag.catalog import Catalog
 from rag.core.errors import CollectionExistsError, CollectionNotFoundError, InvalidRequestError
-from rag.core.types import CollectionSpec, FieldType, HnswIndex, Metric, Scope
+from rag.core.types import CollectionSpec, CollectionView, FieldType, HnswIndex, Metric, Scope
 
 SPEC = CollectionSpec(
     dimension=384, metric=Metric.L2, index=HnswIndex(m=8, ef_construction=50), filterable={"年": FieldType.INTEGER}
 )
 
 
-async def test_a_chinese_name_gives_a_plain_physical_name_and_the_spec_survives(catalog, scope):
+async def test_a_chinese_name_gives_a_plain_physical_name_and_the_spec_survives(catalog: Catalog, scope: Scope) -> None:
     view, created = await catalog.create_collection(scope, "论文 2026", embedding_model="e5", spec=SPEC)
 
     assert created
     assert view == await catalog.collection(scope, "论文 2026")
     assert view.spec == SPEC
-    assert view.physical.isascii() and view.physical.replace("_", "").isalnum() and len(view.physical) <= 60
+    assert view.physical.isascii()
+    assert view.physical.replace("_", "").isalnum()
+    assert len(view.physical) <= 60
 
 
-async def test_names_that_are_equal_in_nfc_are_the_same_collection(catalog, scope):
+async def test_names_that_are_equal_in_nfc_are_the_same_collection(catalog: Catalog, scope: Scope) -> None:
     await catalog.create_collection(scope, "cafe\u0301", embedding_model="e5", spec=SPEC)
 
     _, created = await catalog.create_collection(scope, "caf\u00e9", embedding_model="e5", spec=SPEC)
@@ -34,16 +38,19 @@ async def test_names_that_are_equal_in_nfc_are_the_same_collection(catalog, scop
 
 
 @pytest.mark.parametrize(
-    "other", [{"embedding_model": "other"}, {"spec": replace(SPEC, dimension=3)}, {"spec": replace(SPEC, filterable={})}]
+    "other",
+    [{"embedding_model": "other"}, {"spec": replace(SPEC, dimension=3)}, {"spec": replace(SPEC, filterable={})}],
 )
-async def test_the_same_name_with_other_settings_is_refused(catalog, scope, other):
+async def test_the_same_name_with_other_settings_is_refused(
+    catalog: Catalog, scope: Scope, other: dict[str, Any]
+) -> None:
     await catalog.create_collection(scope, "papers", embedding_model="e5", spec=SPEC)
 
     with pytest.raises(CollectionExistsError):
         await catalog.create_collection(scope, "papers", **({"embedding_model": "e5", "spec": SPEC} | other))
 
 
-async def test_concurrent_creations_make_one_collection(catalog, scope):
+async def test_concurrent_creations_make_one_collection(catalog: Catalog, scope: Scope) -> None:
     made = await asyncio.gather(
         *(catalog.create_collection(scope, "papers", embedding_model="e5", spec=SPEC) for _ in range(8))
     )
@@ -53,12 +60,12 @@ async def test_concurrent_creations_make_one_collection(catalog, scope):
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a\nb", "a\0b", "x" * 129, "\ud800"])
-async def test_a_bad_name_is_refused(catalog, scope, name):
+async def test_a_bad_name_is_refused(catalog: Catalog, scope: Scope, name: str) -> None:
     with pytest.raises(InvalidRequestError):
         await catalog.create_collection(scope, name, embedding_model="e5", spec=SPEC)
 
 
-async def test_a_reserved_field_is_refused(catalog, scope):
+async def test_a_reserved_field_is_refused(catalog: Catalog, scope: Scope) -> None:
     spec = replace(SPEC, filterable={"vector": FieldType.STRING})
 
     with pytest.raises(InvalidRequestError, match="vector"):
@@ -66,8 +73,8 @@ async def test_a_reserved_field_is_refused(catalog, scope):
 
 
 async def test_deleting_removes_documents_and_leaves_the_physical_collection_as_garbage(
-    catalog: Catalog, scope: Scope, papers, upload, publish
-):
+    catalog: Catalog, scope: Scope, papers: CollectionView, upload: Callable[..., Any], publish: Callable[..., Any]
+) -> None:
     receipt = await upload("a.txt")
     await publish(receipt.document.id)
 
@@ -81,7 +88,9 @@ async def test_deleting_removes_documents_and_leaves_the_physical_collection_as_
     assert (garbage.physical, garbage.document, garbage.generation) == (papers.physical, None, None)
 
 
-async def test_a_deleted_collection_can_be_made_anew_with_another_physical_one(catalog, scope, papers):
+async def test_a_deleted_collection_can_be_made_anew_with_another_physical_one(
+    catalog: Catalog, scope: Scope, papers: CollectionView
+) -> None:
     await catalog.delete_collection(scope, "papers")
 
     view, created = await catalog.create_collection(scope, "papers", embedding_model="e5", spec=papers.spec)
@@ -91,8 +100,8 @@ async def test_a_deleted_collection_can_be_made_anew_with_another_physical_one(c
 
 
 async def test_a_deleted_collection_leaves_the_running_attempt_without_right(
-    catalog, scope, upload, publication
-):
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publication: Callable[..., Any]
+) -> None:
     receipt = await upload("a.txt")
     attempt = await catalog.claim("acme", receipt.document.id)
 
@@ -102,7 +111,9 @@ async def test_a_deleted_collection_leaves_the_running_attempt_without_right(
     assert len(await catalog.garbage(limit=10)) == 1
 
 
-async def test_listing_counts_what_is_served(catalog, scope, upload, publish):
+async def test_listing_counts_what_is_served(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publish: Callable[..., Any]
+) -> None:
     await publish((await upload("a.txt")).document.id, chunks=5)
     await upload("b.txt", "other")
 
@@ -111,7 +122,7 @@ async def test_listing_counts_what_is_served(catalog, scope, upload, publish):
     assert (view.documents, view.statistics.chunks) == (1, 5)
 
 
-async def test_an_unknown_collection_is_not_found_by_any_call(catalog, scope):
+async def test_an_unknown_collection_is_not_found_by_any_call(catalog: Catalog, scope: Scope) -> None:
     for call in (
         catalog.collection(scope, "none"),
         catalog.delete_collection(scope, "none"),

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
 import pytest
 
+from rag.catalog import Catalog
 from rag.core.errors import CollectionNotFoundError, DocumentNotFoundError
-from rag.core.types import Scope
+from rag.core.types import CollectionView, Scope
 
 OTHER = Scope(tenant="other", groups=None)
 
 
 @pytest.fixture
-async def document(upload, publish):
+async def document(upload: Callable[..., Any], publish: Callable[..., Any]) -> tuple[UUID, int]:
     """A published document of the tenant ``acme``, and its generation."""
     receipt = await upload("a.txt", metadata={"year": 1})
     return receipt.document.id, await publish(receipt.document.id)
 
 
 @pytest.fixture
-async def calls(catalog, document, blob):
+async def calls(
+    catalog: Catalog, document: tuple[UUID, int], blob: Callable[..., Any]
+) -> dict[str, Callable[..., Any]]:
     """Every call that reads or changes ``acme``'s documents, for a given scope."""
     id, _ = document
 
@@ -44,7 +51,9 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_call_for_another_tenant_is_an_unknown_one_and_changes_nothing(catalog, scope, document, calls, name):
+async def test_a_call_for_another_tenant_is_an_unknown_one_and_changes_nothing(
+    catalog: Catalog, scope: Scope, document: tuple[UUID, int], calls: dict[str, Callable[..., Any]], name: str
+) -> None:
     before = await catalog.get_document(scope, "papers", document[0])
 
     with pytest.raises((CollectionNotFoundError, DocumentNotFoundError)):
@@ -54,12 +63,19 @@ async def test_a_call_for_another_tenant_is_an_unknown_one_and_changes_nothing(c
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_the_same_call_works_for_the_owner(scope, calls, name):
+async def test_the_same_call_works_for_the_owner(scope: Scope, calls: dict[str, Callable[..., Any]], name: str) -> None:
     await calls[name](scope)
 
 
 @pytest.mark.parametrize("name", [each for each in NAMES if each.endswith(("document", "metadata", "ref"))])
-async def test_a_collection_of_the_same_name_opens_no_door(catalog, scope, papers, document, calls, name):
+async def test_a_collection_of_the_same_name_opens_no_door(  # noqa: PLR0917  fixtures
+    catalog: Catalog,
+    scope: Scope,
+    papers: CollectionView,
+    document: tuple[UUID, int],
+    calls: dict[str, Callable[..., Any]],
+    name: str,
+) -> None:
     await catalog.create_collection(OTHER, "papers", embedding_model="e5", spec=papers.spec)
     before = await catalog.get_document(scope, "papers", document[0])
 
@@ -73,7 +89,9 @@ async def test_a_collection_of_the_same_name_opens_no_door(catalog, scope, paper
     assert (await catalog.list_documents(scope, "papers")).total == 1
 
 
-async def test_nothing_of_another_tenant_is_current_claimable_or_listed(catalog, scope, document):
+async def test_nothing_of_another_tenant_is_current_claimable_or_listed(
+    catalog: Catalog, scope: Scope, document: tuple[UUID, int]
+) -> None:
     assert set(await catalog.current(scope, [document])) == {document[0]}
     assert await catalog.current(OTHER, [document]) == {}
     assert await catalog.list_collections(OTHER) == []

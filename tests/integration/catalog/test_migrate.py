@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from uuid import UUID
 
 import psycopg
@@ -33,7 +34,7 @@ INSERT INTO term_counts (physical, term, chunks) SELECT id, 5, 2 FROM physical_c
 """
 
 
-async def test_a_database_of_the_first_release_is_upgraded_with_its_rows(empty_url):
+async def test_a_database_of_the_first_release_is_upgraded_with_its_rows(empty_url: str) -> None:
     await migrate(empty_url, up_to=1)
     with psycopg.connect(empty_url) as connection:
         connection.execute(OLD_ROWS)
@@ -51,7 +52,7 @@ async def test_a_database_of_the_first_release_is_upgraded_with_its_rows(empty_u
         assert (await catalog.collection(scope, "论文", terms=[4, 5])).document_counts == {}
 
 
-async def test_starters_at_the_same_time_migrate_once(empty_url):
+async def test_starters_at_the_same_time_migrate_once(empty_url: str) -> None:
     await asyncio.gather(*(migrate(empty_url) for _ in range(6)))
 
     with psycopg.connect(empty_url) as connection:
@@ -59,7 +60,7 @@ async def test_starters_at_the_same_time_migrate_once(empty_url):
     assert [version for (version,) in rows] == [step.version for step in migrations()]
 
 
-async def test_a_failed_step_leaves_nothing_behind(empty_url, monkeypatch):
+async def test_a_failed_step_leaves_nothing_behind(empty_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = migrations()
     broken = [*steps[:-1], type(steps[-1])(version=steps[-1].version, name="broken", sql="SELECT no_such_thing")]
     with monkeypatch.context() as patch:
@@ -70,7 +71,7 @@ async def test_a_failed_step_leaves_nothing_behind(empty_url, monkeypatch):
     await migrate(empty_url)
 
 
-async def test_a_database_of_a_newer_release_is_refused(empty_url):
+async def test_a_database_of_a_newer_release_is_refused(empty_url: str) -> None:
     await migrate(empty_url)
     with psycopg.connect(empty_url) as connection:
         connection.execute("INSERT INTO anchorage.migrations (version, name) VALUES (9999, 'future')")
@@ -79,7 +80,7 @@ async def test_a_database_of_a_newer_release_is_refused(empty_url):
         await migrate(empty_url)
 
 
-async def test_a_database_user_without_rights_is_told_so(empty_url):
+async def test_a_database_user_without_rights_is_told_so(empty_url: str) -> None:
     with psycopg.connect(empty_url, autocommit=True) as connection:
         connection.execute("CREATE ROLE reader LOGIN")
         try:
@@ -89,11 +90,11 @@ async def test_a_database_user_without_rights_is_told_so(empty_url):
             connection.execute("DROP ROLE reader")
 
 
-def test_the_steps_are_numbered_without_a_gap():
+def test_the_steps_are_numbered_without_a_gap() -> None:
     assert [step.version for step in migrations()] == list(range(1, len(migrations()) + 1))
 
 
-async def test_an_address_where_nothing_listens_is_a_catalog_error(tmp_path):
+async def test_an_address_where_nothing_listens_is_a_catalog_error(tmp_path: Path) -> None:
     with pytest.raises(CatalogError):
         async with open_catalog(f"postgresql://x@/x?host={tmp_path}", pool_size=1, timeout=1.0):
             pass

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from rag.catalog import Catalog
 from rag.core.errors import SupersededError
-from rag.core.types import DocumentState
+from rag.core.types import CollectionView, DocumentState, Scope
 
 
-async def test_a_claim_counts_the_attempt_and_gives_a_new_generation(catalog, scope, upload):
+async def test_a_claim_counts_the_attempt_and_gives_a_new_generation(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any]
+) -> None:
     document = (await upload("a.txt")).document.id
 
     first = await catalog.claim("acme", document)
@@ -22,14 +27,18 @@ async def test_a_claim_counts_the_attempt_and_gives_a_new_generation(catalog, sc
     assert (await catalog.get_document(scope, "papers", document)).state is DocumentState.RUNNING
 
 
-async def test_there_is_nothing_to_claim_of_an_ended_or_unknown_document(catalog, upload, publish):
+async def test_there_is_nothing_to_claim_of_an_ended_or_unknown_document(
+    catalog: Catalog, upload: Callable[..., Any], publish: Callable[..., Any]
+) -> None:
     document = (await upload("a.txt")).document.id
     await publish(document)
 
     assert await catalog.claim("acme", document) is None
 
 
-async def test_an_old_attempt_can_neither_publish_nor_stage_nor_fail(catalog, scope, upload, publication):
+async def test_an_old_attempt_can_neither_publish_nor_stage_nor_fail(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publication: Callable[..., Any]
+) -> None:
     document = (await upload("a.txt")).document.id
     killed = await catalog.claim("acme", document)
     retried = await catalog.claim("acme", document)
@@ -45,7 +54,9 @@ async def test_an_old_attempt_can_neither_publish_nor_stage_nor_fail(catalog, sc
     assert killed.generation in {each.generation for each in await catalog.garbage(limit=20)}
 
 
-async def test_an_attempt_publishes_once(catalog, upload, publication):
+async def test_an_attempt_publishes_once(
+    catalog: Catalog, upload: Callable[..., Any], publication: Callable[..., Any]
+) -> None:
     document = (await upload("a.txt")).document.id
     attempt = await catalog.claim("acme", document)
 
@@ -55,7 +66,9 @@ async def test_an_attempt_publishes_once(catalog, upload, publication):
     assert (first, second) == ([True], [False])
 
 
-async def test_an_attempt_loses_its_right_to_a_new_upload(catalog, upload, publication):
+async def test_an_attempt_loses_its_right_to_a_new_upload(
+    catalog: Catalog, upload: Callable[..., Any], publication: Callable[..., Any]
+) -> None:
     document = (await upload("a.txt", "old")).document.id
     attempt = await catalog.claim("acme", document)
     await upload("a.txt", "new")
@@ -67,7 +80,9 @@ async def test_an_attempt_loses_its_right_to_a_new_upload(catalog, upload, publi
     assert again.blob != attempt.blob
 
 
-async def test_the_stage_is_shown_and_cleared_by_the_end(catalog, scope, upload, publication):
+async def test_the_stage_is_shown_and_cleared_by_the_end(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publication: Callable[..., Any]
+) -> None:
     document = (await upload("a.txt")).document.id
     attempt = await catalog.claim("acme", document)
 
@@ -79,7 +94,9 @@ async def test_the_stage_is_shown_and_cleared_by_the_end(catalog, scope, upload,
     assert (await catalog.get_document(scope, "papers", document)).stage is None
 
 
-async def test_one_publish_of_many_bumps_the_epoch_once_and_tells_who_lost(catalog, scope, upload, publication):
+async def test_one_publish_of_many_bumps_the_epoch_once_and_tells_who_lost(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publication: Callable[..., Any]
+) -> None:
     documents = [(await upload(f"{n}.txt", str(n))).document.id for n in range(4)]
     attempts = [await catalog.claim("acme", each) for each in documents]
     await catalog.delete_document(scope, "papers", documents[1])
@@ -93,7 +110,9 @@ async def test_one_publish_of_many_bumps_the_epoch_once_and_tells_who_lost(catal
     assert (view.documents, view.statistics.chunks) == (3, 6)
 
 
-async def test_what_was_published_is_shown(catalog, scope, upload, publish, blob):
+async def test_what_was_published_is_shown(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publish: Callable[..., Any], blob: Callable[..., Any]
+) -> None:
     document = (await upload("a.txt")).document.id
 
     generation = await publish(document, chunks=7, text="abc")
@@ -106,7 +125,9 @@ async def test_what_was_published_is_shown(catalog, scope, upload, publish, blob
     assert (attempt["outcome"], attempt["parsers"][0]["parser"]) == ("published", "plain")
 
 
-async def test_a_replaced_generation_becomes_garbage_and_is_forgotten_when_swept(catalog, upload, publish, papers):
+async def test_a_replaced_generation_becomes_garbage_and_is_forgotten_when_swept(
+    catalog: Catalog, upload: Callable[..., Any], publish: Callable[..., Any], papers: CollectionView
+) -> None:
     document = (await upload("a.txt", "old")).document.id
     old = await publish(document)
     await upload("a.txt", "new")
@@ -119,18 +140,23 @@ async def test_a_replaced_generation_becomes_garbage_and_is_forgotten_when_swept
     assert await catalog.garbage(limit=10) == []
 
 
-async def test_a_document_that_kills_its_workers_is_given_up(catalog, scope, upload):
+async def test_a_document_that_kills_its_workers_is_given_up(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any]
+) -> None:
     document = (await upload("a.txt")).document.id
     claims = [await catalog.claim("acme", document) for _ in range(3)]
 
     last = await catalog.claim("acme", document)
 
     view = await catalog.get_document(scope, "papers", document)
-    assert all(claims) and last is None
+    assert all(claims)
+    assert last is None
     assert (view.state, view.error_code, view.attempt) == (DocumentState.FAILED, "too_many_attempts", 3)
 
 
-async def test_a_retry_starts_the_count_of_attempts_again(catalog, scope, upload):
+async def test_a_retry_starts_the_count_of_attempts_again(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any]
+) -> None:
     document = (await upload("a.txt")).document.id
     for _ in range(4):
         await catalog.claim("acme", document)
@@ -141,7 +167,7 @@ async def test_a_retry_starts_the_count_of_attempts_again(catalog, scope, upload
     assert attempt.attempt == 4
 
 
-async def test_the_history_keeps_the_newest_twenty(catalog, scope, upload):
+async def test_the_history_keeps_the_newest_twenty(catalog: Catalog, scope: Scope, upload: Callable[..., Any]) -> None:
     document = (await upload("a.txt")).document.id
     for _ in range(23):
         attempt = await catalog.claim("acme", document)
@@ -153,7 +179,9 @@ async def test_the_history_keeps_the_newest_twenty(catalog, scope, upload):
     assert [each["attempt"] for each in view.attempts] == list(range(4, 24))
 
 
-async def test_publishes_of_one_collection_at_the_same_time_lose_nothing(catalog, scope, upload, publication):
+async def test_publishes_of_one_collection_at_the_same_time_lose_nothing(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publication: Callable[..., Any]
+) -> None:
     documents = [(await upload(f"{n}.txt", str(n))).document.id for n in range(12)]
     attempts = [await catalog.claim("acme", each) for each in documents]
 
@@ -164,7 +192,14 @@ async def test_publishes_of_one_collection_at_the_same_time_lose_nothing(catalog
     assert view.document_counts == {5: 12, 9: 24}
 
 
-async def test_a_publish_is_of_one_collection_and_may_be_empty(catalog, scope, papers, upload, publication, blob):
+async def test_a_publish_is_of_one_collection_and_may_be_empty(  # noqa: PLR0917  fixtures
+    catalog: Catalog,
+    scope: Scope,
+    papers: CollectionView,
+    upload: Callable[..., Any],
+    publication: Callable[..., Any],
+    blob: Callable[..., Any],
+) -> None:
     await catalog.create_collection(scope, "other", embedding_model="e5", spec=papers.spec)
     there = await catalog.create_document(
         scope, "other", source="a", blob=blob("a"), media_type="text/plain", metadata={}

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 import psycopg
 import pytest
 
+from rag.catalog import Catalog
 from rag.catalog.migrate import migrate
 from rag.core.errors import EmbeddingError
-from rag.core.types import DocumentState
+from rag.core.types import CollectionView, DocumentState, Scope
 
 
 @asynccontextmanager
-async def worker(catalog, ingest, *, concurrency=4, grace=5.0, sweep=None):
+async def worker(
+    catalog: Catalog,
+    ingest: Callable[..., Any],
+    *,
+    concurrency: int = 4,
+    grace: float = 5.0,
+    sweep: Callable[..., Any] | None = None,
+) -> AsyncIterator[None]:
     """A running worker with ``ingest`` for its handler; stopped in order on the way out."""
 
-    async def nothing():
+    async def nothing() -> None:
         return
 
     stop = asyncio.Event()
@@ -27,14 +37,14 @@ async def worker(catalog, ingest, *, concurrency=4, grace=5.0, sweep=None):
         catalog.queue.run(handlers, concurrency=concurrency, stop_event=stop, grace=grace, upkeep_every=60.0)
     )
     try:
-        yield stop, running
+        yield
     finally:
         stop.set()
         await asyncio.wait_for(running, 30)
 
 
 @pytest.fixture
-def ingest(catalog, publication):
+def ingest(catalog: Catalog, publication: Callable[..., Any]) -> Callable[..., Any]:
     """A handler that publishes what it claims."""
 
     async def run(tenant: str, document: str) -> None:
@@ -45,17 +55,19 @@ def ingest(catalog, publication):
     return run
 
 
-async def published(catalog, scope):
+async def published(catalog: Catalog, scope: Scope) -> int:
     return (await catalog.list_documents(scope, "papers", state=DocumentState.PUBLISHED)).total
 
 
-async def test_what_is_uploaded_is_published_and_the_queue_is_left_empty(catalog, scope, upload, ingest, until):
+async def test_what_is_uploaded_is_published_and_the_queue_is_left_empty(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], ingest: Callable[..., Any], until: Callable[..., Any]
+) -> None:
     for number in range(20):
         await upload(f"{number}.txt", str(number))
 
     async with worker(catalog, ingest):
 
-        async def done():
+        async def done() -> object:
             return await published(catalog, scope) == 20 and not await catalog.job_counts()
 
         await until(done)
@@ -63,7 +75,13 @@ async def test_what_is_uploaded_is_published_and_the_queue_is_left_empty(catalog
     assert await catalog.oldest_job_age() == 0.0
 
 
-async def test_an_upload_during_a_run_is_processed_afterwards(catalog, scope, upload, publication, until):
+async def test_an_upload_during_a_run_is_processed_afterwards(
+    catalog: Catalog,
+    scope: Scope,
+    upload: Callable[..., Any],
+    publication: Callable[..., Any],
+    until: Callable[..., Any],
+) -> None:
     started, go_on, seen = asyncio.Event(), asyncio.Event(), []
 
     async def ingest(tenant: str, document: str) -> None:
@@ -81,7 +99,7 @@ async def test_an_upload_during_a_run_is_processed_afterwards(catalog, scope, up
         await upload("a.txt", "new")
         go_on.set()
 
-        async def done():
+        async def done() -> object:
             return await published(catalog, scope) == 1
 
         await until(done)
@@ -91,7 +109,13 @@ async def test_an_upload_during_a_run_is_processed_afterwards(catalog, scope, up
     assert len(seen) == 2
 
 
-async def test_one_document_is_never_worked_on_by_two_jobs_at_once(catalog, scope, upload, publication, until):
+async def test_one_document_is_never_worked_on_by_two_jobs_at_once(
+    catalog: Catalog,
+    scope: Scope,
+    upload: Callable[..., Any],
+    publication: Callable[..., Any],
+    until: Callable[..., Any],
+) -> None:
     running, most = 0, 0
 
     async def ingest(tenant: str, document: str) -> None:
@@ -109,7 +133,7 @@ async def test_one_document_is_never_worked_on_by_two_jobs_at_once(catalog, scop
             await upload("a.txt", str(number))
             await asyncio.sleep(0.02)
 
-        async def done():
+        async def done() -> object:
             return await published(catalog, scope) == 1 and not (await catalog.job_counts()).get("todo")
 
         await until(done)
@@ -117,7 +141,9 @@ async def test_one_document_is_never_worked_on_by_two_jobs_at_once(catalog, scop
     assert most == 1
 
 
-async def test_a_stopped_worker_gives_its_job_back(catalog, scope, upload, ingest, until):
+async def test_a_stopped_worker_gives_its_job_back(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], ingest: Callable[..., Any], until: Callable[..., Any]
+) -> None:
     started = asyncio.Event()
 
     async def endless(tenant: str, document: str) -> None:
@@ -131,13 +157,15 @@ async def test_a_stopped_worker_gives_its_job_back(catalog, scope, upload, inges
 
     async with worker(catalog, ingest):
 
-        async def done():
+        async def done() -> object:
             return await published(catalog, scope) == 1
 
         await until(done)
 
 
-async def test_an_outage_is_retried_and_does_not_count_as_a_try(catalog, scope, upload, url):
+async def test_an_outage_is_retried_and_does_not_count_as_a_try(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], url: str
+) -> None:
     failed = asyncio.Event()
 
     async def unavailable(tenant: str, document: str) -> None:
@@ -157,7 +185,14 @@ async def test_an_outage_is_retried_and_does_not_count_as_a_try(catalog, scope, 
     assert job.scheduled_at is not None
 
 
-async def test_a_job_whose_worker_died_is_shown_as_stuck_and_retried(catalog, scope, upload, ingest, url, until):
+async def test_a_job_whose_worker_died_is_shown_as_stuck_and_retried(  # noqa: PLR0917  fixtures
+    catalog: Catalog,
+    scope: Scope,
+    upload: Callable[..., Any],
+    ingest: Callable[..., Any],
+    url: str,
+    until: Callable[..., Any],
+) -> None:
     document = (await upload("a.txt")).document.id
     await catalog.claim("acme", document)
     with psycopg.connect(url) as connection:
@@ -175,14 +210,16 @@ async def test_a_job_whose_worker_died_is_shown_as_stuck_and_retried(catalog, sc
     assert await catalog.jobs(stuck_after=60, only_stuck=True) == []
     async with worker(catalog, ingest):
 
-        async def done():
+        async def done() -> object:
             return await published(catalog, scope) == 1
 
         await until(done)
     assert (await catalog.get_document(scope, "papers", document)).attempt == 2
 
 
-async def test_an_unfinished_document_without_a_job_gets_one(catalog, scope, upload, url):
+async def test_an_unfinished_document_without_a_job_gets_one(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], url: str
+) -> None:
     document = (await upload("a.txt")).document.id
     with psycopg.connect(url) as connection:
         connection.execute("DELETE FROM anchorage.procrastinate_jobs")
@@ -193,24 +230,26 @@ async def test_an_unfinished_document_without_a_job_gets_one(catalog, scope, upl
     assert await catalog.queue.retry_stalled(60) == 0
 
 
-async def test_a_queued_document_is_not_stalled(catalog, upload):
+async def test_a_queued_document_is_not_stalled(catalog: Catalog, upload: Callable[..., Any]) -> None:
     await upload("a.txt")
 
     assert await catalog.queue.retry_stalled(0) == 0
     assert await catalog.jobs(stuck_after=0, only_stuck=True) == []
 
 
-async def test_the_worker_sweeps_by_itself(catalog, papers, ingest):
+async def test_the_worker_sweeps_by_itself(
+    catalog: Catalog, papers: CollectionView, ingest: Callable[..., Any]
+) -> None:
     swept = asyncio.Event()
 
-    async def sweep():
+    async def sweep() -> None:
         swept.set()
 
     async with worker(catalog, ingest, sweep=sweep):
         await asyncio.wait_for(swept.wait(), 20)
 
 
-async def test_the_schema_of_the_queue_stands_beside_the_catalogs(empty_url):
+async def test_the_schema_of_the_queue_stands_beside_the_catalogs(empty_url: str) -> None:
     await migrate(empty_url)
 
     with psycopg.connect(empty_url) as connection:

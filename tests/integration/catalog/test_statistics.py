@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from rag.catalog import Catalog
+from rag.core.types import Scope
+
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-async def test_statistics_equal_the_sum_of_what_is_served(catalog, scope, upload, publication, seed):
+async def test_statistics_equal_the_sum_of_what_is_served(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publication: Callable[..., Any], seed: int
+) -> None:
     rng = random.Random(seed)
     served: dict[str, object] = {}
 
@@ -39,7 +46,9 @@ async def test_statistics_equal_the_sum_of_what_is_served(catalog, scope, upload
     assert view.documents == len(served)
 
 
-async def test_terms_over_the_whole_unsigned_range_are_counted(catalog, scope, upload, publish):
+async def test_terms_over_the_whole_unsigned_range_are_counted(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publish: Callable[..., Any]
+) -> None:
     counts = {0: 1, 2**31: 2, 2**32 - 1: 3}
 
     await publish((await upload("a.txt")).document.id, counts)
@@ -48,7 +57,9 @@ async def test_terms_over_the_whole_unsigned_range_are_counted(catalog, scope, u
     assert view.document_counts == counts
 
 
-async def test_a_large_document_is_published_replaced_and_deleted_exactly(catalog, scope, upload, publish):
+async def test_a_large_document_is_published_replaced_and_deleted_exactly(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publish: Callable[..., Any]
+) -> None:
     counts = {number * 214_013 % 2**32: 1 + number % 7 for number in range(20_000)}
     document = (await upload("big.txt")).document.id
     await publish(document, counts, chunks=300)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class MoodyStore(MemoryStore):
         await super().delete(collection, scope, selector)
 
 
-def record(document, generation: int) -> Record:
+def record(document: UUID, generation: int) -> Record:
     return Record(
         id=uuid4(), vector=np.ones(2, dtype=np.float32), terms={1: 1.0}, text="x", start=0, end=1, tenant=TENANT,
         document=document, generation=generation, index=0,

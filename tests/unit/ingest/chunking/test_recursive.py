@@ -175,3 +175,11 @@ async def test_a_long_word_run_is_cut_between_tokens() -> None:
 def test_bounds_without_room_are_refused() -> None:
     with pytest.raises(ValueError, match="room"):
         RecursiveChunker(WordTokens(), max_tokens=10, min_tokens=5, overlap_tokens=2, margin_tokens=8)
+
+
+async def test_initials_and_abbreviations_do_not_end_a_sentence() -> None:
+    document = document_of(("text", "In the U.S. Thomas J. Watson led it for years. Then he left the firm. And it went on."))
+
+    chunks = await chunks_of(document, max_tokens=14, min_tokens=1)
+
+    assert chunks[0].text == "In the U.S. Thomas J. Watson led it for years."

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -192,9 +195,12 @@ async def test_a_cancelled_upload_knows_what_is_already_there(tmp_path: Path) ->
     assert batch.uploaded == 1
 
 
+polled = threading.Event()
+
+
 @pytest.fixture
 def url() -> Iterator[str]:
-    """A service whose documents are published, but those named ``bad*`` fail and ``*.exe`` are refused."""
+    """A service that publishes all but what is named ``bad*`` (fails), ``slow*`` (waits), ``*.exe`` (refused)."""
 
     class Handler(BaseHTTPRequestHandler):
         def respond(self) -> None:
@@ -206,8 +212,14 @@ def url() -> Iterator[str]:
                 state = "failed" if source.startswith("bad") else "published"
                 error = {"code": "parse_failed", "message": "damaged"} if state == "failed" else None
                 status, answer = 202, {"documents": [document(source, state=state, error=error)]}
+                if source.startswith("slow"):
+                    answer = {"documents": [document(source, state="queued")]}
                 if source.endswith(".exe"):
                     status, answer = 415, {"code": "unsupported_media_type", "detail": "no"}
+            if "/documents/" in self.path:
+                polled.set()
+                answer = document("slow.txt", state="queued")
+                status = 200
             content = json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
@@ -285,3 +297,18 @@ def test_an_empty_folder_is_an_error_that_names_it(
 
 def test_a_path_that_does_not_exist_is_a_usage_error(url: str, tmp_path: Path) -> None:
     assert run(["ingest", str(tmp_path / "no"), "-c", "n", "--url", url]) == 2
+
+
+def test_an_interrupt_says_what_is_uploaded_and_ends_with_130(url: str, tmp_path: Path) -> None:
+    polled.clear()
+    files(tmp_path, "a.txt", "slow.txt")
+    command = [sys.executable, "-m", "rag.cli", "ingest", str(tmp_path), "-c", "n", "--url", url, "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    assert polled.wait(60)
+    process.send_signal(signal.SIGINT)
+    output, error = process.communicate(timeout=60)
+
+    assert (process.returncode, output) == (130, "")
+    assert "2 of 2 files are uploaded, and the service goes on with them" in error
+    assert "Traceback" not in error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rag.core.types import DocumentLabel, Quality
-from rag.generation.evidence import Evidence, best_passage, cite, read_passages
+from rag.generation.evidence import Evidence, best_passage, cite, read_passages, supporting_passage
 from rag.generation.extractive import extract_answer, nothing_found
 from tests.unit.rag.query.fakes import make_hit
 
@@ -54,6 +54,21 @@ def test_the_second_target_decides_where_nothing_supports_the_first() -> None:
     passage = best_passage(read_passages(evidence_of("The harvest begins.")), "zebra", "harvest")
 
     assert passage is not None
+
+
+def test_a_long_wandering_answer_does_not_outweigh_the_question() -> None:
+    passages = read_passages(
+        evidence_of("The harvest begins in May.", "Geese and ducks swim over the cold lake in winter.")
+    )
+
+    passage = supporting_passage(
+        passages, question="When does the harvest begin in this orchard?", answer="The harvest begins, ducks, lake."
+    )
+
+    assert passage is not None
+    assert passage.evidence.marker == 1
+    assert supporting_passage(passages, question="zebra", answer="zebra") is None
+    assert supporting_passage([], question="zebra", answer="zebra") is None
 
 
 def test_a_sentence_wins_over_a_long_table_that_holds_the_same_words() -> None:

@@ -80,7 +80,9 @@ async def test_a_marker_that_names_nothing_packed_is_removed_and_counted() -> No
 async def test_an_answer_without_a_marker_gets_the_best_supported_sentence() -> None:
     generator = FakeGenerator(deltas=["It is cleaned with warm water ", "and citric acid."])
 
-    answer = answer_of(await events_of(pipeline_over(ORCHARD, PRESS, generator=generator), ask("How is it cleaned?")))
+    answer = answer_of(
+        await events_of(pipeline_over(ORCHARD, PRESS, generator=generator), ask("How is the press cleaned?"))
+    )
 
     assert answer.text == "It is cleaned with warm water and citric acid. [2]"
     (citation,) = answer.citations
@@ -169,6 +171,15 @@ async def test_a_generator_is_skipped_for_a_language_of_question_or_evidence_tha
     assert (answer.degraded, len(answer.citations)) == ((), 1)
 
 
+async def test_chunks_in_a_language_that_the_generator_lacks_are_kept_from_it() -> None:
+    generator = FakeGenerator(deltas=["Edith Marlow [1]."], languages=frozenset({"en"}))
+
+    answer = answer_of(await events_of(pipeline_over(ORCHARD, CHINESE, CHINESE, generator=generator), ask("Who?")))
+
+    assert "果园" not in generator.prompts[0][-1].content
+    assert ("pack", "2 of 3 chunks were left out") in [(skip.stage, skip.reason) for skip in answer.skipped]
+
+
 async def test_a_chinese_question_is_answered_by_the_chinese_sentence_that_says_it() -> None:
     answer = answer_of(await events_of(pipeline_over(CHINESE), ask("最老的树是谁种下的？")))
 
@@ -212,7 +223,7 @@ async def test_chunks_that_do_not_fit_the_context_are_dropped_and_reported() -> 
     answer = answer_of(await events_of(pipeline_over(*[ORCHARD * 4] * 5, generator=generator), ask(), max_tokens=64))
 
     (skip,) = [skip for skip in answer.skipped if skip.stage == "pack"]
-    assert "of 5 chunks did not fit" in skip.reason
+    assert "of 5 chunks were left out" in skip.reason
 
 
 async def test_a_question_that_fills_the_context_is_answered_from_the_evidence() -> None:
