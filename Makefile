@@ -31,7 +31,7 @@ $(VENV)/.run: pyproject.toml requirements/main.txt requirements/weights.txt | $(
 
 $(VENV)/.dev: $(VENV)/.run
 	@echo "installing the development tools …"
-	@$(BIN)/$(PIP_INSTALL) --constraint requirements/main.txt --editable '.[local,bench,dev]'
+	@$(BIN)/$(PIP_INSTALL) --constraint requirements/main.txt --editable '.[local,dev]'
 	@touch $@
 
 # vLLM pins other versions than Anchorage: it gets an environment of its own. Where it cannot be had, answers are extractive.

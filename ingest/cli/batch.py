@@ -99,6 +99,11 @@ class Batch:
         """Documents that the service has."""
         return sum(row.id is not None for row in self.rows.values())
 
+    def in_order(self, files: Sequence[Found]) -> list[Row]:
+        """Return the rows in the order of the files, faults at the end."""
+        places = {file.source: place for place, file in enumerate(files)}
+        return [self.rows[key] for key in sorted(self.rows, key=lambda key: places.get(key, len(places)))]
+
     def note_faults(self, faults: Iterable[Fault]) -> None:
         """Enter a failed row for each file that cannot be uploaded."""
         for fault in faults:

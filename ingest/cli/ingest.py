@@ -102,7 +102,7 @@ async def _ingest(upload: Any, files: list[Found], faults: list[Fault], *, timeo
             raise
         finally:
             progress.clear()
-    return list(batch.rows.values())
+    return batch.in_order(files)
 
 
 def _tell_interrupted(batch: Batch, *, total: int) -> None:

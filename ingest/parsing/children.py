@@ -14,11 +14,14 @@ import shutil
 import signal
 import sys
 import tempfile
+import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import psutil
 
 import ingest
 from ingest.parsing.failures import KILLED, OUTPUT, TIMEOUT
@@ -35,6 +38,7 @@ _RESTART_PAUSE = 1.0
 _SMALL_REPLY = 65_536
 _PIPE_BYTES = 2**20
 _FOLDER_PREFIX = "anchorage-parse-"
+_LEFTOVER_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +222,7 @@ class Children:
 
     async def _start(self) -> _Child:
         """A process that has imported everything."""
-        folder = Path(tempfile.mkdtemp(prefix=_FOLDER_PREFIX))
+        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
         try:
             process = await self._spawn(folder)
         except BaseException:
@@ -278,11 +282,22 @@ def _clear(folder: Path) -> None:
             entry.unlink(missing_ok=True)
 
 
+def remove_leftovers(temporary: Path, *, older_than: float = _LEFTOVER_SECONDS) -> None:
+    """Remove the folders of owners that were killed: these exist no longer and their folders lay long untouched."""
+    for folder in temporary.glob(f"{_FOLDER_PREFIX}*-*"):
+        owner = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
+        with suppress(FileNotFoundError):
+            old = time.time() - folder.stat().st_mtime > older_than
+            if old and owner.isdigit() and not psutil.pid_exists(int(owner)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
 @asynccontextmanager
 async def open_children(
     *, count: int, limits: ChildLimits, parsers: Mapping[str, str] = PARSERS
 ) -> AsyncIterator[Children]:
     """Own ``count`` processes; opening starts them and returns at once, closing ends them."""
+    await asyncio.to_thread(remove_leftovers, Path(tempfile.gettempdir()))
     children = Children(limits=limits, parsers=parsers)
     keepers = [asyncio.create_task(children.keep_one(), name=f"parser process {number}") for number in range(count)]
     try:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 
 from rag.api.deps import deadline_of, json_response, limits_of, read_body, request_id_of, scope_of, services_of
 from rag.api.disconnect import while_connected
+from rag.api.documentation import takes
 from rag.api.schemas import AnswerBody
 from rag.api.search import search_request
 from rag.api.sse import EventStream
@@ -23,7 +24,7 @@ from rag.query import AnswerEvent, AnswerRequest, CitationEvent, DeltaEvent, Don
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["query"])
 
 
-@router.post("/answer")
+@router.post("/answer", openapi_extra=takes(AnswerBody))
 async def answer(request: Request, collection: str) -> Response:
     """An answer with citations: JSON, or with ``stream`` the events hits, delta, citation, done and error."""
     limits, request_id = limits_of(request), request_id_of(request)

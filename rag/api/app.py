@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from rag.api import answer, collections, documents, health, ingestion, jobs, search
 from rag.api.disconnect import end
+from rag.api.documentation import described
 from rag.api.limits import Limits
 from rag.api.middleware import RequestMiddleware
 from rag.api.problems import HANDLED, answer_error
@@ -60,4 +61,5 @@ def create_app(
         app.add_exception_handler(error, answer_error)
     for module in ROUTERS:
         app.include_router(module.router)
+    app.openapi = described(app)  # type: ignore[method-assign]
     return app

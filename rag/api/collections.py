@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rag.api.deps import json_response, read_body, scope_of, services_of
+from rag.api.documentation import takes
 from rag.api.names import collection_name
 from rag.api.schemas import CollectionBody
 from rag.api.views import collection_json
@@ -24,7 +25,7 @@ CLEANUP_SECONDS = 5.0
 _logger = logging.getLogger(__name__)
 
 
-@router.post("", status_code=201)
+@router.post("", status_code=201, openapi_extra=takes(CollectionBody))
 async def create_collection(request: Request) -> Response:
     """Create a collection: 201, or 200 when it is already there with the same settings.
 

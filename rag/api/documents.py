@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from rag.api.deps import json_response, read_body, scope_of, services_of
+from rag.api.documentation import takes
 from rag.api.names import document_id
 from rag.api.schemas import MetadataBody
 from rag.api.views import chunk_json, document_json
@@ -55,7 +56,7 @@ async def get_document(request: Request, collection: str, document: str) -> Resp
     return json_response(document_json(view))
 
 
-@router.patch("/{document}")
+@router.patch("/{document}", openapi_extra=takes(MetadataBody))
 async def update_metadata(request: Request, collection: str, document: str) -> Response:
     """Replace a document's metadata without ingesting it again; filters see it at once."""
     services, scope = services_of(request), scope_of(request)

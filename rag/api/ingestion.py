@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rag.api.deps import check_model, content_type, json_response, limits_of, read_body, scope_of, services_of
+from rag.api.documentation import takes
 from rag.api.names import source_name
 from rag.api.schemas import TextDocumentBody
 from rag.api.uploads import check_form, read_form
@@ -56,7 +57,7 @@ class _Intake:
         )
 
 
-@router.post("", status_code=202)
+@router.post("", status_code=202, openapi_extra=takes(TextDocumentBody, files=True))
 async def add_documents(request: Request, collection: str) -> Response:
     """Take in files (multipart: ``file`` once or more, ``metadata``, ``source``) or a text (JSON).
 

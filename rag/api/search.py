@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from rag.api.deps import deadline_of, json_response, limits_of, read_body, request_id_of, scope_of, services_of
 from rag.api.disconnect import while_connected
+from rag.api.documentation import takes
 from rag.api.limits import Limits
 from rag.api.schemas import SearchBody
 from rag.api.views import search_json
@@ -17,7 +18,7 @@ from rag.query import SearchRequest
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["query"])
 
 
-@router.post("/search")
+@router.post("/search", openapi_extra=takes(SearchBody))
 async def search(request: Request, collection: str) -> Response:
     """The best hits for a query."""
     limits = limits_of(request)

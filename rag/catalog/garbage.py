@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 from uuid import UUID
 
-from rag.catalog.database import Connection, Database
+from rag.catalog.database import WRITE_SECONDS, Connection, Database
 from rag.core.types import Attempt, BlobRef, Garbage, Scope
 
 _STRAGGLER_SECONDS = 3600.0
@@ -76,7 +76,7 @@ class GarbageList:
         An upload puts its bytes before its row exists: bytes that were put lately are left for later.
         """
         removed = 0
-        async with self._database.transaction() as connection:
+        async with self._database.transaction(limit=WRITE_SECONDS) as connection:
             candidates = await (await connection.execute(_UNUSED, (limit,))).fetchall()
             for row in candidates:
                 if row["used"]:

@@ -41,7 +41,7 @@ WHERE p.name = %s AND c.tenant = %s FOR NO KEY UPDATE OF c
 """
 _CANDIDATES = """
 SELECT id, attempt, state, generation, text_sha256, text_size, attempts FROM documents
-WHERE tenant = %s AND id = ANY(%s) ORDER BY id FOR UPDATE
+WHERE (tenant = %s) IS TRUE AND id = ANY(%s) ORDER BY id FOR UPDATE
 """
 _FLIP = """
 UPDATE documents SET state = 'published', stage = NULL, tries = 0, claimed = NULL, generation = %(generation)s,

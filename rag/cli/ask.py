@@ -13,7 +13,7 @@ from rag.cli.options import MODES, collection_option, json_object, json_option, 
 @click.command(short_help="Answer a question from a collection, with citations.")
 @click.argument("question")
 @collection_option
-@click.option("--limit", type=click.IntRange(1, 50), default=5, show_default=True, help="Passages to answer from.")
+@click.option("--limit", type=click.IntRange(min=1), help="Passages to answer from [default: as configured, else 5].")
 @click.option("--mode", type=click.Choice(MODES), help="First stage [default: as the service is configured].")
 @click.option("--filter", "filter", type=json_object, metavar="JSON", help="Keep only documents whose metadata pass.")
 @json_option
@@ -22,7 +22,7 @@ def ask(
     *,
     question: str,
     collection: str,
-    limit: int,
+    limit: int | None,
     mode: str | None,
     filter: Mapping[str, Any] | None,
     as_json: bool,
@@ -36,7 +36,8 @@ def ask(
     """  # noqa: D301
     from rag.cli.client import call
 
-    body: dict[str, Any] = {"query": question, "limit": limit}
+    body: dict[str, Any] = {"query": question}
+    body |= {"limit": limit} if limit else {}
     body |= {"mode": mode} if mode else {}
     body |= {"filter": filter} if filter is not None else {}
     call(_answer(collection, body) if as_json else _stream(collection, body))

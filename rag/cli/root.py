@@ -74,7 +74,7 @@ def _unsectioned(names: Sequence[str]) -> tuple[str, ...]:
 def _load(offer: EntryPoint) -> click.Command:
     try:
         command = offer.load()
-    except (ImportError, AttributeError) as error:
+    except Exception as error:  # noqa: BLE001  one broken command must not take the others along
         return _broken(offer, error)
     return command if isinstance(command, click.Command) else _broken(offer, TypeError(f"{offer.value} is no command"))
 

@@ -13,7 +13,7 @@ from rag.cli.options import MODES, collection_option, json_object, json_option, 
 @click.command(short_help="Find the best passages for a query.")
 @click.argument("query")
 @collection_option
-@click.option("--limit", type=click.IntRange(1, 200), default=10, show_default=True, help="At most so many hits.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many hits [default: as configured, else 10].")
 @click.option("--mode", type=click.Choice(MODES), help="First stage [default: as the service is configured].")
 @click.option("--filter", "filter", type=json_object, metavar="JSON", help="Keep only documents whose metadata pass.")
 @click.option("--no-rerank", is_flag=True, help="Keep the order of the first stage.")
@@ -23,7 +23,7 @@ def search(
     *,
     query: str,
     collection: str,
-    limit: int,
+    limit: int | None,
     mode: str | None,
     filter: Mapping[str, Any] | None,
     no_rerank: bool,
@@ -41,7 +41,8 @@ def search(
     from rag.cli.output import print_json
     from rag.cli.passages import print_hits
 
-    body: dict[str, Any] = {"query": query, "limit": limit, "rerank": not no_rerank}
+    body: dict[str, Any] = {"query": query, "rerank": not no_rerank}
+    body |= {"limit": limit} if limit else {}
     body |= {"mode": mode} if mode else {}
     body |= {"filter": filter} if filter is not None else {}
     result = call(_search(collection, body))

@@ -154,6 +154,8 @@ async def _prepare_models(
     others = [name for name in wanted_models(settings, accelerator=accelerator) if name not in needed]
     for names in (needed, others):
         missing = await asyncio.to_thread(missing_models, settings, names)
+        if missing:
+            report(MODELS, f"making the folders of {', '.join(missing)}, which is done once")
         environment = common_environment(places)
         preparing = prepare_in_child(missing, environment=environment, report=lambda line: report(MODELS, line))
         try:

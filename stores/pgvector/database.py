@@ -14,11 +14,11 @@ from psycopg.types import TypeInfo
 from psycopg.types.json import set_json_dumps, set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from rag.core.types import SearchParams
 from stores.pgvector.errors import store_errors
 from stores.pgvector.options import Options
 
-DEFAULT_EF_SEARCH = SearchParams().ef_search
+DEFAULT_EF_SEARCH = 200
+"""``hnsw.ef_search`` of a connection: what a search with default parameters runs under."""
 _WRITE_PATIENCE = 12
 """A write may take this many times the timeout of a read: it may build the index of a thousand rows."""
 _EXTENSION_LOCK = 0x616E6368
@@ -27,8 +27,10 @@ _SESSION = (
     "set_config('hnsw.iterative_scan', 'strict_order', false), "
     # A plan made for any value would use the vector index under a filter that leaves a handful of rows.
     "set_config('plan_cache_mode', 'force_custom_plan', false), "
-    # Compiling an exact scan costs more than running it.
+    # Compiling an exact scan costs more than running it, and workers are started even for a part of the plan
+    # that then never runs.
     "set_config('jit', 'off', false), "
+    "set_config('max_parallel_workers_per_gather', '0', false), "
     "set_config('statement_timeout', %(timeout)s, false)"
 )
 _LOCAL_EF_SEARCH = "select set_config('hnsw.ef_search', %s, true)"

@@ -89,7 +89,7 @@ async def test_every_search_is_one_round_trip_and_leaves_no_setting_behind(
     assert await round_trips(lambda: store.lexical_search("c", SCOPE, {7: 1.0}, limit=5)) == 1
     terms = {7: 1.0, 1001: 5.0}
     assert await round_trips(lambda: store.hybrid_search("c", SCOPE, vector(1), terms, limit=5, params=params)) == 1
-    assert (await store._database.query("show hnsw.ef_search", {}))[0][0] == "100"
+    assert (await store._database.query("show hnsw.ef_search", {}))[0][0] == "200"
 
 
 async def test_a_filter_that_starves_the_vector_index_is_answered_exactly_and_counted(
@@ -104,8 +104,9 @@ async def test_a_filter_that_starves_the_vector_index_is_answered_exactly_and_co
     url = f"{postgres_url}{separator}options={options}"
 
     async with open_store({"url": url, "schema": SCHEMA, "timeout": 30.0}) as starved:
-        found = await starved.search("c", SCOPE, vector(1), limit=2, filter=rare)
-        fused = await starved.hybrid_search("c", SCOPE, vector(1), {9_999: 1.0}, limit=2, filter=rare)
+        few = SearchParams(ef_search=1)
+        found = await starved.search("c", SCOPE, vector(1), limit=2, filter=rare, params=few)
+        fused = await starved.hybrid_search("c", SCOPE, vector(1), {9_999: 1.0}, limit=2, filter=rare, params=few)
 
         assert [hit.id for hit in found] == [hit.id for hit in expected] == [hit.id for hit in fused]
         assert starved.exact_fallbacks == 2

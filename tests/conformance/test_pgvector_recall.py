@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from uuid import UUID
 
 import numpy as np
+import psycopg
 import pytest
 
 from rag.core.types import CollectionSpec, Metric, Quality, RecordBatch
@@ -36,6 +39,20 @@ def _batch(vectors: np.ndarray, first: int) -> RecordBatch:
     )
 
 
+@contextmanager
+def _index_built_last(url: str) -> Iterator[None]:
+    """The same graph in a fifth of the time."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        found = connection.execute(
+            "select indexname, indexdef from pg_indexes where schemaname = 'recall' and indexdef like '%hnsw%'"
+        )
+        ((name, definition),) = found.fetchall()
+        connection.execute(f"drop index recall.{name}".encode())
+        yield
+        connection.execute(definition.encode())
+        connection.execute("analyze recall.r_c")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", Metric)
 async def test_the_index_finds_95_of_100_true_neighbours_at_its_defaults(
@@ -50,8 +67,9 @@ async def test_the_index_finds_95_of_100_true_neighbours_at_its_defaults(
     async with open_store({"url": postgres_url, "schema": "recall", "timeout": 60.0}) as store:
         await store.drop_collection("c")
         await store.create_collection("c", CollectionSpec(dimension=base.shape[1], metric=metric))
-        for first in range(0, len(base), 1000):
-            await store.upsert("c", SCOPE, _batch(base[first : first + 1000], first))
+        with _index_built_last(postgres_url):
+            for first in range(0, len(base), 2000):
+                await store.upsert("c", SCOPE, _batch(base[first : first + 2000], first))
         for query, least in zip(queries, worst, strict=True):
             hits = await store.search("c", SCOPE, query, limit=10)
             recalled += sum(hit.score >= least - 1e-4 * abs(least) for hit in hits)

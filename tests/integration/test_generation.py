@@ -430,20 +430,26 @@ async def test_a_real_vllm_answers_from_the_evidence_with_a_citation_that_quotes
 
 
 @pytest.mark.slow
-async def test_a_real_vllm_stops_generating_within_a_second_of_the_client_leaving(
-    vllm_url: str, model_folder: Path
-) -> None:
+async def test_a_real_vllm_stops_generating_when_the_client_leaves(vllm_url: str, model_folder: Path) -> None:
     story = [Message(role="user", content="Write a very long story about an orchard, at least a thousand words.")]
 
     async with open_generator([vllm_url], model=MODEL, tokenizer_folder=model_folder) as generator:
-        async with aclosing(cast("Any", generator.stream(story, max_tokens=1500, temperature=0.8))) as deltas:
+        async with aclosing(cast("Any", generator.stream(story, max_tokens=1900, temperature=0.8))) as deltas:
             await anext(deltas)
-        left = monotonic()
-        async with httpx.AsyncClient() as client:
-            while await _running(client, vllm_url) and monotonic() - left < 30:  # noqa: ASYNC110  no event to wait for
-                await asyncio.sleep(0.05)
+        stopped = await _stops(vllm_url, within=10)
 
-    assert monotonic() - left < 1.0
+    assert stopped, "the completion went on"
+
+
+async def _stops(url: str, *, within: float) -> bool:
+    """Whether nothing runs any more long before 1,900 tokens could have been written."""
+    give_up = monotonic() + within
+    async with httpx.AsyncClient() as client:
+        while running := await _running(client, url):
+            if monotonic() > give_up:
+                break
+            await asyncio.sleep(0.05)
+    return not running
 
 
 async def _running(client: httpx.AsyncClient, url: str) -> bool:

@@ -62,13 +62,13 @@ CREATE TABLE documents (
     created_at timestamptz NOT NULL DEFAULT now(),
     updated_at timestamptz NOT NULL DEFAULT now(),
     published_at timestamptz,
-    UNIQUE (tenant, collection, source)
+    UNIQUE (collection, source, tenant)
 ) WITH (fillfactor = 80);
 
 CREATE INDEX documents_by_age ON documents (collection, created_at, id);
 CREATE INDEX documents_unfinished ON documents (collection, state) WHERE state IN ('queued', 'running');
-CREATE INDEX documents_by_blob ON documents (tenant, sha256);
-CREATE INDEX documents_by_text_blob ON documents (tenant, text_sha256);
+CREATE INDEX documents_by_blob ON documents (sha256);
+CREATE INDEX documents_by_text_blob ON documents (text_sha256);
 
 -- What a served generation added to the statistics, so that taking it away is exact.
 CREATE TABLE generation_terms (

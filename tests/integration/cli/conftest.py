@@ -62,6 +62,14 @@ class Home:
         return found
 
     @staticmethod
+    def command_of(process: psutil.Process) -> str:
+        """The command line of a process; empty when it has just ended."""
+        try:
+            return " ".join(process.cmdline())
+        except psutil.NoSuchProcess:
+            return ""
+
+    @staticmethod
     def alive(pid: int) -> bool:
         """Whether a process runs."""
         try:
@@ -99,7 +107,7 @@ class Home:
         """The children of the supervisor by name: serve, worker, postgres, guardian."""
         found = dict[str, psutil.Process]()
         for child in psutil.Process(self.owner["pid"]).children():
-            command = " ".join(child.cmdline())
+            command = self.command_of(child)
             for name in ("serve", "worker", "postgres", "guardian"):
                 if command.endswith(f"rag.cli {name}") or f"supervision.{name}" in command or f"bin/{name}" in command:
                     found[name] = child

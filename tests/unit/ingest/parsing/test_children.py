@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -11,6 +13,7 @@ import psutil
 import pytest
 
 from ingest.parsing import DocumentParseError, open_parser
+from ingest.parsing.children import remove_leftovers
 from rag.core.ports import DocumentParser
 from rag.core.types import Quality
 from tests.unit.ingest.parsing.rogues import MEDIA
@@ -157,3 +160,17 @@ async def test_several_documents_are_parsed_at_once_by_several_children(tmp_path
         )
 
     assert [document.text for document in documents] == [str(number) for number in range(20)]
+
+
+def test_folders_of_killed_owners_are_removed_and_those_of_living_ones_kept(tmp_path: Path) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left, living, foreign = (
+        tmp_path / f"anchorage-parse-{name}" for name in (f"{ended.pid}-a", f"{os.getpid()}-b", "c")
+    )
+    for folder in (left, living, foreign):
+        (folder / "inner").mkdir(parents=True)
+
+    remove_leftovers(tmp_path, older_than=-1.0)
+
+    assert [folder.exists() for folder in (left, living, foreign)] == [False, True, True]
