@@ -58,7 +58,7 @@ check: $(VENV)/.dev ## ruff, mypy --strict, import-linter
 
 .PHONY: test
 test: check $(VLLM_VENV)/.run ## check, then every test, then the wheel
-	$(BIN)/python -m pytest -q --durations=15
+	ANCHORAGE_MODELS_DIR=$(CURDIR)/.cache/models $(BIN)/python -m pytest -q --durations=15
 
 .PHONY: bench
 bench: $(VENV)/.dev ## every benchmark in its short form
@@ -67,4 +67,4 @@ bench: $(VENV)/.dev ## every benchmark in its short form
 .PHONY: clean
 clean: ## stop the service and remove environments and caches; the data folder stays
 	@[ ! -x $(BIN)/anchorage ] || $(BIN)/anchorage up --stop || true
-	rm -rf $(VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache *.egg-info

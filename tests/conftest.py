@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A shared machine stalls: how long an example takes says nothing about it.
+settings.register_profile("anchorage", deadline=None)
+settings.load_profile("anchorage")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

@@ -65,6 +65,7 @@ def test_the_wheel_carries_types_migrations_and_weights_within_their_bound(wheel
 def test_the_installed_wheel_runs_its_unit_tests_from_an_empty_folder(installed: Path, tmp_path: Path) -> None:
     shutil.copytree(REPOSITORY / "tests" / "unit" / "rag" / "core", tmp_path / "tests" / "core")
     shutil.copytree(REPOSITORY / "tests" / "unit" / "rag" / "lexical", tmp_path / "tests" / "lexical")
+    shutil.copy(REPOSITORY / "tests" / "conftest.py", tmp_path / "tests")
     environment = {**os.environ, "PYTHONPATH": str(installed)}
 
     command = [sys.executable, "-m", "pytest", "-q", "--import-mode=importlib", "-p", "no:cacheprovider", "tests"]

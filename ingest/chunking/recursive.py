@@ -22,8 +22,9 @@ _CONTEXT_TOKENS = 2
 class RecursiveChunker:
     """Implements ``Chunker``. A chunk has at most ``max_tokens - margin_tokens`` tokens of the tokenizer.
 
-    Pieces below ``min_tokens`` join a neighbour where there is room, if need be across sections. A chunk
-    that continues a section repeats whole sentences of at most ``overlap_tokens`` from the one before.
+    Pieces below ``min_tokens`` join a neighbour where there is room, if need be across sections, but never
+    across pages: a citation names the page of its chunk. A chunk that continues a section repeats whole
+    sentences of at most ``overlap_tokens`` from the one before.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ class _Packer:
         self._held: list[Segment] = []
 
     def add(self, piece: Segment) -> Iterator[list[Segment]]:
-        if self._open and piece.block.headings != self._open[-1].block.headings and not self._keeps_open(piece):
+        if self._open and not self._continues(piece):
             yield from self._close(len(self._open))
             self._reopen([])
         if self._total + piece.tokens > self._max:
@@ -116,8 +117,12 @@ class _Packer:
         if self._held:
             yield self._held
 
-    def _keeps_open(self, piece: Segment) -> bool:
-        return self._total < self._min and self._total + piece.tokens <= self._max
+    def _continues(self, piece: Segment) -> bool:
+        last = self._open[-1].block
+        if piece.block.page != last.page:
+            return False
+        small = self._total < self._min and self._total + piece.tokens <= self._max
+        return piece.block.headings == last.headings or small
 
     def _overflow(self, piece: Segment) -> Iterator[list[Segment]]:
         """Close the open chunk at its best break and carry the rest, or the overlap, over."""
@@ -165,12 +170,17 @@ class _Packer:
         fresh = closed[self._repeated :]
         if not fresh:
             return
-        if self._held and _tokens(fresh) < self._min and _tokens(self._held) + _tokens(fresh) <= self._max:
+        if self._held and self._joins(fresh):
             self._held = [*self._held, *fresh]
             return
         if self._held:
             yield self._held
         self._held = closed
+
+    def _joins(self, small: Sequence[Segment]) -> bool:
+        if small[0].block.page != self._held[-1].block.page or _tokens(small) >= self._min:
+            return False
+        return _tokens(self._held) + _tokens(small) <= self._max
 
 
 def _tokens(pieces: Sequence[Segment]) -> int:

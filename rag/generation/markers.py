@@ -36,12 +36,13 @@ class MarkerFilter:
 
     ``[n]``, ``【n】`` and lists such as ``[1, 2]`` are understood. Text that may become a marker is held back
     until it closes or cannot be one, white space until something follows. A marker that names nothing valid
-    is removed with the white space before it and counted in ``invalid``. The text ends (``ended``) at its
-    first blank line, since one paragraph is asked for, and where it runs in circles. The joined texts depend
-    on the joined deltas only, and begin and end without white space.
+    is removed with the white space before it and counted in ``invalid``. With ``one_paragraph`` the text ends
+    (``ended``) at its first blank line and where it runs in circles, as small models do. The joined texts
+    depend on the joined deltas only, and begin and end without white space.
     """
 
     valid: Collection[int]
+    one_paragraph: bool = False
     invalid: int = 0
     ended: bool = False
     _gap: str = ""
@@ -79,7 +80,7 @@ class MarkerFilter:
             self._held = character
         elif character.isspace():
             self._gap += character
-            self.ended = bool(self._said) and (self._gap.count("\n") > 1 or self._circles())
+            self.ended = self.one_paragraph and bool(self._said) and (self._gap.count("\n") > 1 or self._circles())
         else:
             self._show(character)
 

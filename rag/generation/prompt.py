@@ -43,10 +43,15 @@ _TAGS = re.compile(r"<(?=/?source\b)", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What the generator gets; ``evidence`` is what was packed of it."""
+    """What the generator gets; ``evidence`` is what was packed, ``dropped`` counts the chunks without room.
+
+    ``focused``: the model is small, so it got key sentences only and is held to one paragraph.
+    """
 
     messages: tuple[Message, ...]
     evidence: tuple[Evidence, ...]
+    dropped: int = 0
+    focused: bool = False
 
 
 def render_evidence(each: Evidence, text: str) -> str:
@@ -72,7 +77,8 @@ async def build_prompt(
     when the question leaves no room for any evidence.
     """
     texts = {each.marker: each.hit.text for each in evidence}
-    if key and generator.context_tokens < SMALL_CONTEXT_TOKENS:
+    focused = bool(key) and generator.context_tokens < SMALL_CONTEXT_TOKENS
+    if focused:
         texts = _focus(key)
         evidence = [each for each in evidence if each.marker in texts]
     rendered = [render_evidence(each, texts[each.marker]) for each in evidence]
@@ -89,7 +95,8 @@ async def build_prompt(
     if not sources:
         return None
     messages = (*PREFIX, *kept, Message(role="user", content=_ask(sources, question)))
-    return Prompt(messages=messages, evidence=tuple(evidence[: len(sources)]))
+    packed = tuple(evidence[: len(sources)])
+    return Prompt(messages=messages, evidence=packed, dropped=len(evidence) - len(packed), focused=focused)
 
 
 def _focus(key: Sequence[Passage]) -> dict[int, str]:

@@ -119,8 +119,8 @@ async def _pack(generator: Generator, evidence: list[Evidence], writing: Writing
         writing.trace.skip("generation", "context: the question leaves no room for evidence")
         return None
     total = len(writing.evidence)
-    if len(prompt.evidence) < total:
-        writing.trace.skip("pack", f"{total - len(prompt.evidence)} of {total} chunks were left out")
+    if dropped := total - len(evidence) + prompt.dropped:
+        writing.trace.skip("pack", f"{dropped} of {total} chunks were left out")
     return prompt
 
 
@@ -141,7 +141,8 @@ def number_evidence(search: SearchResult) -> list[Evidence]:
 async def _filtered(
     stream: AsyncIterator[Delta], prompt: Prompt, draft: Draft, deadline: Deadline
 ) -> AsyncGenerator[AnswerEvent, None]:
-    markers = MarkerFilter(valid=frozenset(each.marker for each in prompt.evidence))
+    known = frozenset(each.marker for each in prompt.evidence)
+    markers = MarkerFilter(valid=known, one_paragraph=prompt.focused)
     try:
         async with aclosing(_timed(stream, deadline)) as deltas:
             async for delta in deltas:

@@ -156,14 +156,16 @@ async def test_overlap_repeats_whole_sentences_of_the_same_section() -> None:
     assert all(chunk.text.startswith("one") for chunk in chunks)
 
 
-async def test_pages_are_those_where_chunks_begin() -> None:
+@pytest.mark.parametrize("first", ["first", "first page words here."])
+async def test_a_chunk_lies_on_one_page_however_small_it_is(first: str) -> None:
     assembly = Assembly()
-    assembly.add("first page words here.", page=1)
-    assembly.add("second " * 18, page=2)
+    assembly.add(first, page=1)
+    assembly.add("second", page=2)
+    assembly.add("third page", page=3)
 
-    chunks = await chunks_of(assembly.document(), min_tokens=1)
+    chunks = await chunks_of(assembly.document(), min_tokens=8)
 
-    assert [chunk.page for chunk in chunks] == [1, 2]
+    assert [(chunk.page, chunk.text) for chunk in chunks] == [(1, first), (2, "second"), (3, "third page")]
 
 
 async def test_a_long_word_run_is_cut_between_tokens() -> None:

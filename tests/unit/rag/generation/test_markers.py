@@ -51,8 +51,8 @@ def test_text_that_may_become_a_marker_is_held_back_until_it_closes() -> None:
     assert shown == ["Yes", "", " [1]", " ok", " [x"]
 
 
-def test_the_text_ends_at_its_first_blank_line() -> None:
-    markers = MarkerFilter(valid={1})
+def test_a_text_of_one_paragraph_ends_at_its_first_blank_line() -> None:
+    markers = MarkerFilter(valid={1}, one_paragraph=True)
 
     pieces = [*markers.feed("\n\nOne [1].\nTwo.\n"), *markers.feed("\nThree [1]"), *markers.finish()]
 
@@ -60,10 +60,18 @@ def test_the_text_ends_at_its_first_blank_line() -> None:
     assert markers.ended
 
 
-def test_a_text_that_runs_in_circles_ends_at_the_third_round() -> None:
-    text, _, _ = run("It is the committee of the international committee. " * 30)
+def test_a_text_of_one_paragraph_that_runs_in_circles_ends_at_the_third_round() -> None:
+    markers = MarkerFilter(valid={1}, one_paragraph=True)
+
+    text = "".join(piece.text for piece in markers.feed("It is the committee of the international committee. " * 30))
 
     assert text.count("It is") == 3
+
+
+def test_paragraphs_and_repetitions_of_a_larger_model_are_kept() -> None:
+    text = "One [1].\n\nTwo." + " The same long line of a table of equal rows." * 5
+
+    assert run(text) == (text, [1], 0)
 
 
 @given(st.text(alphabet="ab 12[]【】,，.\n", max_size=60), st.data())

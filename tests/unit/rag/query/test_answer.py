@@ -218,9 +218,9 @@ async def test_the_earlier_turns_stand_between_prefix_and_question() -> None:
 
 
 async def test_chunks_that_do_not_fit_the_context_are_dropped_and_reported() -> None:
-    generator = FakeGenerator(deltas=["Yes [1]."], context_tokens=460)
+    generator = FakeGenerator(deltas=["Yes [1]."], context_tokens=4096)
 
-    answer = answer_of(await events_of(pipeline_over(*[ORCHARD * 4] * 5, generator=generator), ask(), max_tokens=64))
+    answer = answer_of(await events_of(pipeline_over(*[ORCHARD * 80] * 5, generator=generator), ask(), max_tokens=64))
 
     (skip,) = [skip for skip in answer.skipped if skip.stage == "pack"]
     assert "of 5 chunks were left out" in skip.reason
