@@ -1,7 +1,11 @@
 """What the service adds over its own SQL: `/search` on loopback against the bare query by psycopg.
 
-Both sides ask the same vector of the same table with the same tenant filter, in interleaved pairs at
-concurrency 1. The embedder takes constant time and reranking is off, so what remains is the service.
+Both sides ask the nearest ten to the same vector of the same table with the same tenant filter, under the
+session settings of the store (``stores.pgvector.database.SESSION``: 200 candidates in HNSW, plans made for the
+values at hand, no compilation, no parallel workers), over one open connection, rows in binary, statements
+prepared. They take turns at concurrency 1, and at being first. The time of ``/search`` runs from the request's
+first byte to the answer's last one; reading its JSON is not part of it, as little as making the vector is part of
+the bare query. The embedder takes constant time and reranking is off, so what remains is the service.
 """
 
 from __future__ import annotations
@@ -15,16 +19,20 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
+from http import HTTPStatus
+from http.client import HTTPConnection
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
-import httpx
 import numpy as np
 import psycopg
 from pgvector.psycopg import register_vector
+from psycopg.types.json import Jsonb
 
+from benchmarks.countdown import Countdown
 from benchmarks.metrics import percentile
 from benchmarks.report import Bar, Report
 from benchmarks.wire import counting_proxy
@@ -44,7 +52,8 @@ from rag.core.types import (
     record_id,
 )
 from rag.embedding.hashing import HashEmbedder
-from rag.lexical import count_terms, document_weights
+from rag.lexical import TermCounts, count_terms, document_weights
+from stores.pgvector.database import SESSION, SET_SESSION
 from stores.registry import open_store
 
 DIMENSION = 384
@@ -54,6 +63,7 @@ COLLECTION = "bench"
 SCOPE = Scope()
 VOCABULARY = 20_000
 WORDS = 60
+WARM_UP = 20
 START_DEADLINE = 60.0
 MAX_ADDED_MS = 3.0
 MAX_ROUND_TRIPS = 3.0
@@ -92,11 +102,29 @@ async def fill(url: str, rows: int, words: random.Random) -> str:
         spec = CollectionSpec(dimension=DIMENSION, metric=Metric.COSINE)
         view, _ = await catalog.create_collection(SCOPE, COLLECTION, embedding_model=embedder.model, spec=spec)
         await store.create_collection(view.physical, spec)
-        for number in range(rows // CHUNKS):
-            await _publish(catalog, store, embedder, number, [_text(words, WORDS) for _ in range(CHUNKS)])
-            if number % 100 == 99:
-                click.echo(f"  {(number + 1) * CHUNKS}/{rows} rows", err=True)
+        countdown = Countdown("rows", rows)
+        async with _index_made_last(url, view.physical):
+            for number in range(rows // CHUNKS):
+                await _publish(catalog, store, embedder, number, [_text(words, WORDS) for _ in range(CHUNKS)])
+                countdown.show((number + 1) * CHUNKS)
+            click.echo("building the vector index …", err=True)
         return view.physical
+
+
+@asynccontextmanager
+async def _index_made_last(url: str, physical: str) -> AsyncIterator[None]:
+    """The vector index as the store defines it, made once from all rows instead of row by row."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        found = await connection.execute(
+            "SELECT format('%%I.%%I', schemaname, indexname), indexdef FROM pg_indexes "
+            "WHERE tablename = %s AND indexdef LIKE '%%USING hnsw%%'",
+            [f"r_{physical}"],
+        )
+        ((name, definition),) = await found.fetchall()
+        await connection.execute(f"DROP INDEX {name}".encode())
+        yield
+        await connection.execute(definition.encode())
+        await connection.execute(f'ANALYZE anchorage_vectors."r_{physical}"'.encode())
 
 
 async def _publish(catalog: Catalog, store: VectorStore, embedder: Embedder, number: int, texts: Sequence[str]) -> None:
@@ -112,7 +140,7 @@ async def _publish(catalog: Catalog, store: VectorStore, embedder: Embedder, num
     if attempt is None:
         raise ConfigurationError(f"document {number} could not be claimed")
     counts = [count_terms(text) for text in texts]
-    batch = await _batch(embedder, attempt, texts)
+    batch = await _batch(embedder, attempt, texts, counts)
     await store.upsert(attempt.collection.physical, SCOPE.as_service(), batch)
     document_counts: dict[int, int] = {}
     for each in counts:
@@ -136,7 +164,9 @@ async def _publish(catalog: Catalog, store: VectorStore, embedder: Embedder, num
     )
 
 
-async def _batch(embedder: Embedder, attempt: Attempt, texts: Sequence[str]) -> RecordBatch:
+async def _batch(
+    embedder: Embedder, attempt: Attempt, texts: Sequence[str], counts: Sequence[TermCounts]
+) -> RecordBatch:
     size = len(texts)
     return RecordBatch(
         tenant=SCOPE.tenant,
@@ -151,7 +181,7 @@ async def _batch(embedder: Embedder, attempt: Attempt, texts: Sequence[str]) -> 
             for index in range(size)
         ],
         vectors=await embedder.embed(texts, kind="document"),
-        terms=[document_weights(count_terms(text), average_length=WORDS) for text in texts],
+        terms=[document_weights(each, average_length=WORDS) for each in counts],
         texts=texts,
         starts=[0] * size,
         ends=[len(text) for text in texts],
@@ -184,7 +214,8 @@ async def service(data_dir: Path, postgres: str) -> AsyncIterator[str]:
     try:
         yield await _address(data_dir / "run" / "service.json", process)
     finally:
-        process.send_signal(signal.SIGTERM)
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
         await asyncio.wait_for(process.wait(), START_DEADLINE)
 
 
@@ -198,21 +229,27 @@ async def _address(file: Path, process: asyncio.subprocess.Process) -> str:
 
 
 async def pairs(url: str, postgres: str, table: str, queries: Sequence[str]) -> tuple[list[float], list[float]]:
-    """Milliseconds of each search over HTTP and of the bare query, taken in turn."""
+    """Milliseconds of each search over HTTP and of the bare query, taken in turn; the first ones not counted."""
     embedder = HashEmbedder(DIMENSION)
     searches: list[float] = []
     bare: list[float] = []
-    async with httpx.AsyncClient(base_url=url, timeout=30) as client:
-        with psycopg.connect(postgres, autocommit=True) as connection:
-            register_vector(connection)
-            connection.execute("SET hnsw.ef_search = 100; SET hnsw.iterative_scan = strict_order")
-            for query in [*queries[:20], *queries]:
-                vector = (await embedder.embed([query], kind="query"))[0]
-                bare.append(_timed_query(connection, table, vector))
-                started = time.perf_counter()
-                await _search(client, query, "dense")
-                searches.append((time.perf_counter() - started) * 1000)
-    return searches[20:], bare[20:]
+    countdown = Countdown("pairs", len(queries) + WARM_UP)
+    with closing(_client(url)) as client, psycopg.connect(postgres, autocommit=True) as connection:
+        register_vector(connection)
+        connection.execute(SET_SESSION, [Jsonb(dict(SESSION))])
+        for number, query in enumerate([*queries[:WARM_UP], *queries]):
+            vector = (await embedder.embed([query], kind="query"))[0]
+            if number % 2:
+                searches.append(_timed_search(client, query, "dense"))
+            bare.append(_timed_query(connection, table, vector))
+            if not number % 2:
+                searches.append(_timed_search(client, query, "dense"))
+            countdown.show(number + 1)
+    return searches[WARM_UP:], bare[WARM_UP:]
+
+
+def _client(url: str) -> HTTPConnection:
+    return HTTPConnection(urlsplit(url).netloc, timeout=30)
 
 
 def _timed_query(connection: psycopg.Connection, table: str, vector: np.ndarray) -> float:
@@ -231,32 +268,38 @@ def _timed_query(connection: psycopg.Connection, table: str, vector: np.ndarray)
     return elapsed
 
 
-async def _search(client: httpx.AsyncClient, query: str, mode: str) -> None:
-    body = {"query": query, "limit": LIMIT, "mode": mode, "rerank": False}
-    response = await client.post(f"/v1/collections/{COLLECTION}/search", json=body)
-    response.raise_for_status()
-    hits = response.json()["hits"]
-    if len(hits) != LIMIT:
-        raise ConfigurationError(f"a search gave {len(hits)} hits, not {LIMIT}")
+def _timed_search(client: HTTPConnection, query: str, mode: str) -> float:
+    body = json.dumps({"query": query, "limit": LIMIT, "mode": mode, "rerank": False})
+    started = time.perf_counter()
+    client.request("POST", f"/v1/collections/{COLLECTION}/search", body, {"Content-Type": "application/json"})
+    response = client.getresponse()
+    content = response.read()
+    elapsed = (time.perf_counter() - started) * 1000
+    if response.status != HTTPStatus.OK or len(json.loads(content)["hits"]) != LIMIT:
+        raise ConfigurationError(f"a search gave {response.status} and not {LIMIT} hits: {content[:200]!r}")
+    return elapsed
 
 
 async def round_trips(folder: Path, postgres: str, queries: Sequence[str], mode: str) -> float:
-    """Waits on Postgres a search, read off the wire; the first searches, which prepare statements, not counted."""
+    """Waits on Postgres of the median search, read off the wire.
+
+    Every query runs before it counts, for a statement that a connection has not prepared takes one wait more.
+    """
     upstream = Path(psycopg.conninfo.conninfo_to_dict(postgres)["host"]) / ".s.PGSQL.5432"  # type: ignore[arg-type]
     sockets = folder / f"proxy-{mode}"
     sockets.mkdir()
     address = psycopg.conninfo.make_conninfo(postgres, host=str(sockets), port=5432)
-    async with (
-        counting_proxy(sockets, upstream) as proxy,
-        service(folder / f"counted-{mode}", address) as url,
-        httpx.AsyncClient(base_url=url, timeout=30) as client,
-    ):
-        for query in [*queries, *queries]:
-            await _search(client, query, mode)
-        before = proxy.round_trips
-        for query in queries:
-            await _search(client, query, mode)
-        return (proxy.round_trips - before) / len(queries)
+    waits: list[int] = []
+    countdown = Countdown(f"{mode} searches", 2 * len(queries))
+    async with counting_proxy(sockets, upstream) as proxy, service(folder / f"counted-{mode}", address) as url:
+        with closing(_client(url)) as client:
+            for number, query in enumerate([*queries, *queries]):
+                before = proxy.round_trips
+                # The proxy lives in this loop, so whoever waits for an answer waits in a thread.
+                await asyncio.to_thread(_timed_search, client, query, mode)
+                waits.append(proxy.round_trips - before)
+                countdown.show(number + 1)
+    return percentile(waits[len(queries) :], 0.5)
 
 
 def _report(seed: int, load: Load, searches: Sequence[float], bare: Sequence[float], trips: dict[str, float]) -> Report:
@@ -278,7 +321,7 @@ def _report(seed: int, load: Load, searches: Sequence[float], bare: Sequence[flo
         rows=rows,
         bars=bars,
         seed=seed,
-        parameters={"rows": load.rows, "pairs": load.pairs, "dimension": DIMENSION, "limit": LIMIT, "ef_search": 100},
+        parameters={"rows": load.rows, "pairs": load.pairs, "dimension": DIMENSION, "limit": LIMIT, **SESSION},
     )
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 from uuid import UUID
@@ -54,7 +55,11 @@ class AttemptCatalog(Protocol):
 
 
 class IngestPipeline:
-    """Processes documents, any number at a time; everything it holds is shared and safe for that."""
+    """Processes documents, any number at a time; everything it holds is shared and safe for that.
+
+    ``concurrency`` of them are claimed, parsed and embedded at a time. Those that wait for their publish do not
+    count: publishes are gathered, and the machine works on the next documents meanwhile.
+    """
 
     def __init__(
         self,
@@ -66,7 +71,9 @@ class IngestPipeline:
         parser: DocumentParser,
         chunker: Chunker,
         publisher: Publisher,
+        concurrency: int,
     ) -> None:
+        self._working = asyncio.Semaphore(concurrency)
         self._catalog = catalog
         self._blobs = blobs
         self._indexer = Indexer(store, embedder)
@@ -80,22 +87,26 @@ class IngestPipeline:
         What is wrong with the document ends it as failed, with a stable code. An outage or a full queue is
         raised as ``UpstreamError``: the job is to be run again. Cancelled, it leaves nothing that is served.
         """
-        attempt = await self._catalog.claim(tenant, document)
-        if attempt is None:
-            return
-        outcome = "interrupted"
-        try:
-            outcome = await self._attempt(attempt)
-        finally:
-            INGEST_DOCUMENTS.labels(FORMATS.get(attempt.media_type, "other"), outcome).inc()
-            _logger.info(
-                "attempt ended",
-                extra={"action": "ingest_attempt", "document": str(document), "outcome": outcome},
-            )
+        async with AsyncExitStack() as work:
+            await work.enter_async_context(self._working)
+            attempt = await self._catalog.claim(tenant, document)
+            if attempt is None:
+                return
+            outcome = "interrupted"
+            try:
+                outcome = await self._attempt(attempt, worked=work.aclose)
+            finally:
+                INGEST_DOCUMENTS.labels(FORMATS.get(attempt.media_type, "other"), outcome).inc()
+                _logger.info(
+                    "attempt ended",
+                    extra={"action": "ingest_attempt", "document": str(document), "outcome": outcome},
+                )
 
-    async def _attempt(self, attempt: Attempt) -> str:
+    async def _attempt(self, attempt: Attempt, *, worked: Callable[[], Awaitable[None]]) -> str:
         try:
-            published = await self._run(attempt)
+            publication = await self._prepare(attempt)
+            await worked()
+            published = await self._publisher.publish(publication)
         except SupersededError:
             published = False
         except (CollectionNotFoundError, UpstreamError):
@@ -110,8 +121,8 @@ class IngestPipeline:
             return "superseded"
         return "published"
 
-    async def _run(self, attempt: Attempt) -> bool:
-        """Whether the document is current now."""
+    async def _prepare(self, attempt: Attempt) -> Publication:
+        """Everything up to the publish: the chunks are in the store and counted, the text is kept."""
         parsed = _readable(await self._parse(attempt), attempt)
         timings: dict[str, float] = {}
         with stage_timer("chunk", timings):
@@ -129,13 +140,11 @@ class IngestPipeline:
         text_blob = await self._blobs.put(attempt.scope.as_service(), text)
         await self._catalog.stage(attempt, "publish")
         publication = _publication(attempt, parsed, chunks)
-        return await self._publisher.publish(
-            replace(
-                publication,
-                text_blob=text_blob,
-                total_terms=lexical.total_terms,
-                document_counts=lexical.document_counts,
-            )
+        return replace(
+            publication,
+            text_blob=text_blob,
+            total_terms=lexical.total_terms,
+            document_counts=lexical.document_counts,
         )
 
     async def _parse(self, attempt: Attempt) -> ParsedDocument:

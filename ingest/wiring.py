@@ -29,6 +29,9 @@ from rag.wiring import Storage, open_storage, socket_of_models
 
 _logger = logging.getLogger(__name__)
 
+WAITING_FOR_PUBLISH = 62
+"""How many documents may wait for their publish while the others are worked on; one commit takes 64."""
+
 GRACE_SECONDS = 30.0
 """How long running documents may still take once the worker is asked to end."""
 
@@ -92,6 +95,7 @@ async def open_ingest(settings: Settings) -> AsyncIterator[Ingest]:
             parser=parser,
             chunker=_chunker(settings, model),
             publisher=publisher,
+            concurrency=ingest.concurrency,
         )
         yield Ingest(
             catalog=storage.catalog,
@@ -110,7 +114,7 @@ async def run_worker(settings: Settings) -> None:
                 ingest.catalog.queue,
                 ingest.pipeline,
                 ingest.sweep,
-                concurrency=settings.ingest.concurrency,
+                concurrency=settings.ingest.concurrency + WAITING_FOR_PUBLISH,
                 stop=stop,
                 grace=GRACE_SECONDS,
                 stalled_after=settings.ingest.stalled_after,

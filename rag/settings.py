@@ -116,7 +116,7 @@ class IngestSettings(_Group):
     parse_memory_bytes: int = Field(2048 * MEBIBYTE, ge=64 * MEBIBYTE)
     parse_output_bytes: int = Field(64 * MEBIBYTE, ge=MEBIBYTE)
     max_attempts: int = Field(5, ge=1)
-    chunk_tokens: int = Field(256, ge=32, le=8192)
+    chunk_tokens: int = Field(360, ge=32, le=8192, description="the reranker reads 384 with the query")
     chunk_min_tokens: int = Field(32, ge=1)
     chunk_overlap_tokens: int = Field(32, ge=0)
     stalled_after: float = Field(30.0, gt=0)

@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rag.core.names import visible
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
@@ -42,7 +44,7 @@ def discover(roots: Sequence[Path], *, recursive: bool) -> Iterator[Found | Faul
     taken = dict[str, Path]()
     for root in roots:
         for item in _in_root(root, recursive=recursive):
-            earlier = taken.setdefault(item.source, item.path) if isinstance(item, Found) else None
+            earlier = taken.setdefault(visible(item.source), item.path) if isinstance(item, Found) else None
             if isinstance(item, Found) and earlier != item.path:
                 yield _fault(item.path, item.source, "duplicate_source", f"{earlier} has the same source")
             else:
@@ -69,7 +71,7 @@ def _in_folder(
         return
     entered.add((status.st_dev, status.st_ino))
     for path in (folder / name for name in names if not name.startswith(".")):
-        if not path.is_dir():
+        if not os.path.isdir(path):  # noqa: PTH112  pathlib raises for a name that is too long
             yield _file(path, path.relative_to(root))
         elif recursive:
             yield from _in_folder(path, root, recursive=recursive, entered=entered)

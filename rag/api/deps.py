@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
 import orjson
@@ -10,12 +12,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rag.api.limits import Limits
-from rag.core.errors import InvalidRequestError, ModelMismatchError, TooLargeError, UnsupportedMediaTypeError
+from rag.core.errors import (
+    DeadlineExceededError,
+    InvalidRequestError,
+    ModelMismatchError,
+    TooLargeError,
+    UnsupportedMediaTypeError,
+)
 from rag.core.types import CollectionView, Scope
 from rag.deadline import Deadline
 from rag.services import Services
 
 DEADLINE_HEADER = "x-request-deadline-ms"
+BODY_PAUSE_SECONDS = 60.0
+"""How long a client may pause within a body that it sends."""
 
 B = TypeVar("B", bound=BaseModel)
 
@@ -80,6 +90,27 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def content_charset(request: Request) -> str:
+    """The charset that the body's media type names, in lower case; empty where it names none."""
+    parameters = request.headers.get("content-type", "").lower().split(";")[1:]
+    named = (parameter.partition("=") for parameter in parameters)
+    return next((value.strip().strip('"') for name, _, value in named if name.strip() == "charset"), "")
+
+
+async def body_pieces(request: Request) -> AsyncIterator[bytes]:
+    """The body as it comes. Raises ``DeadlineExceededError`` when nothing comes for ``BODY_PAUSE_SECONDS``."""
+    pieces = aiter(request.stream())
+    while True:
+        try:
+            async with asyncio.timeout(BODY_PAUSE_SECONDS):
+                piece = await anext(pieces, None)
+        except TimeoutError:
+            raise DeadlineExceededError(f"the body stopped coming for {BODY_PAUSE_SECONDS:g} seconds") from None
+        if piece is None:
+            return
+        yield piece
+
+
 def check_announced_length(request: Request, most: int) -> None:
     """Refuse a body that says itself that it is larger than ``most`` bytes. Raises ``TooLargeError``."""
     announced = request.headers.get("content-length", "")
@@ -95,7 +126,7 @@ def too_large(most: int) -> TooLargeError:
 async def _limited_body(request: Request, most: int) -> bytes:
     check_announced_length(request, most)
     content = bytearray()
-    async for piece in request.stream():
+    async for piece in body_pieces(request):
         content += piece
         if len(content) > most:
             raise too_large(most)

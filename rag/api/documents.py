@@ -13,12 +13,22 @@ from starlette.responses import PlainTextResponse, Response
 
 from rag.api.deps import json_response, read_body, scope_of, services_of
 from rag.api.documentation import takes
+from rag.api.metadata import accept_metadata
 from rag.api.names import document_id
 from rag.api.schemas import MetadataBody
 from rag.api.views import chunk_json, document_json
 from rag.core.errors import ConflictError, UpstreamError
-from rag.core.filters import read_metadata
-from rag.core.types import ByDocument, DocumentState, Quality, Record, Scope
+from rag.core.names import source_name
+from rag.core.types import (
+    ByDocument,
+    CollectionView,
+    DocumentState,
+    DocumentView,
+    Metadata,
+    Quality,
+    Record,
+    Scope,
+)
 from rag.services import Services
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"])
@@ -27,6 +37,7 @@ CLEANUP_SECONDS = 5.0
 MAX_PAGE = 500
 
 _READS = 3
+_WRITES = 20
 
 _logger = logging.getLogger(__name__)
 
@@ -42,8 +53,9 @@ async def list_documents(
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
 ) -> Response:
     """One page of documents; pass ``next`` as ``cursor`` for the following one."""
+    kept = None if source is None else source_name(source)
     page = await services_of(request).catalog.list_documents(
-        scope_of(request), collection, state=state, source=source, cursor=cursor, limit=limit
+        scope_of(request), collection, state=state, source=kept, cursor=cursor, limit=limit
     )
     documents = [document_json(document) for document in page.items]
     return json_response({"documents": documents, "next": page.next, "total": page.total})
@@ -62,10 +74,22 @@ async def update_metadata(request: Request, collection: str, document: str) -> R
     services, scope = services_of(request), scope_of(request)
     body = await read_body(request, MetadataBody)
     target = await services.catalog.collection(scope, collection)
-    metadata = read_metadata(body.metadata, target.spec.filterable)
+    metadata = accept_metadata(body.metadata, target.spec.filterable)
     view = await services.catalog.update_metadata(scope, target.name, document_id(document), metadata)
-    await services.store.update_metadata(target.physical, scope.as_service(), view.id, metadata)
-    return json_response(document_json(view))
+    return json_response(document_json(await _align_store(services, scope, target, view, metadata)))
+
+
+async def _align_store(
+    services: Services, scope: Scope, target: CollectionView, view: DocumentView, metadata: Metadata
+) -> DocumentView:
+    """Write to the store until the catalog says what was written: concurrent changes may come in another order."""
+    for _ in range(_WRITES):
+        await services.store.update_metadata(target.physical, scope.as_service(), view.id, metadata)
+        now = await services.catalog.get_document(scope, target.name, view.id)
+        if now.metadata == metadata:
+            return view
+        metadata = now.metadata
+    raise ConflictError("the metadata is being replaced over and over; try again")
 
 
 @router.delete("/{document}", status_code=204)

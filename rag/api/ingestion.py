@@ -13,13 +13,13 @@ from starlette.responses import Response
 
 from rag.api.deps import check_model, content_type, json_response, limits_of, read_body, scope_of, services_of
 from rag.api.documentation import takes
-from rag.api.names import source_name
+from rag.api.metadata import accept_metadata
 from rag.api.schemas import TextDocumentBody
 from rag.api.uploads import check_form, read_form
 from rag.api.views import receipt_json
 from rag.core.errors import InvalidRequestError, UnsupportedMediaTypeError
-from rag.core.filters import read_metadata
 from rag.core.media import CSV, HTML, MARKDOWN, TEXT
+from rag.core.names import source_name
 from rag.core.types import CollectionView, FieldType, Metadata, Receipt, Scope
 from rag.services import Services
 
@@ -108,7 +108,7 @@ async def _add_text(request: Request, intake: _Intake) -> Receipt:
         body.text.encode(),
         source=source_name(body.source),
         media_type=media_type,
-        metadata=read_metadata(body.metadata, intake.fields),
+        metadata=accept_metadata(body.metadata, intake.fields),
         title=body.title,
     )
 

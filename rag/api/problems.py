@@ -102,7 +102,9 @@ def _of_internal(_: BaseException) -> Problem:
 
 
 def _of_validation(error: RequestValidationError | ValidationError) -> Problem:
-    faults = [f"{_place(fault['loc'])}: {fault['msg']}" for fault in error.errors()]
+    # The framework puts the place of the parameter in front of its name; a body's error has names only.
+    front = 1 if isinstance(error, RequestValidationError) else 0
+    faults = [f"{_place(fault['loc'][front:])}: {fault['msg']}" for fault in error.errors()]
     more = f"; and {len(faults) - _SHOWN_FAULTS} more" if len(faults) > _SHOWN_FAULTS else ""
     return Problem(
         status=422,
@@ -113,8 +115,7 @@ def _of_validation(error: RequestValidationError | ValidationError) -> Problem:
 
 
 def _place(location: tuple[int | str, ...]) -> str:
-    parts = [str(part) for part in location if part not in ("body", "query", "path")]
-    return ".".join(parts) or "body"
+    return ".".join(map(str, location)) or "body"
 
 
 def _of_http(error: HTTPException) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
 from rag.core.types import FieldType, Message, Metric, Mode
 
@@ -62,11 +62,11 @@ class SearchBody(_Body):
     """A search; members that are left out take the service's defaults."""
 
     query: Text
-    limit: int | None = Field(None, ge=1)
+    limit: int | None = Field(None, ge=1, strict=True)
     mode: Mode | None = None
     filter: dict[str, Any] | None = None
-    rerank: bool = True
-    strict: bool = False
+    rerank: StrictBool = True
+    strict: StrictBool = False
 
 
 class MessageBody(_Body):
@@ -83,7 +83,7 @@ class MessageBody(_Body):
 class AnswerBody(SearchBody):
     """A question; ``stream`` asks for server-sent events."""
 
-    stream: bool = False
-    max_tokens: int | None = Field(None, ge=1, le=8192)
+    stream: StrictBool = False
+    max_tokens: int | None = Field(None, ge=1, le=8192, strict=True)
     temperature: float | None = Field(None, ge=0, le=2)
     history: list[MessageBody] = Field(default_factory=list, max_length=MAX_HISTORY)

@@ -12,11 +12,11 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 
-from rag.api.deps import check_announced_length, too_large
-from rag.api.names import source_name
+from rag.api.deps import body_pieces, check_announced_length, content_charset, too_large
+from rag.api.metadata import accept_metadata
 from rag.core.errors import BlobError, InvalidRequestError, StorageFullError, TooLargeError
-from rag.core.filters import read_metadata
 from rag.core.media import HEAD_BYTES, detect
+from rag.core.names import source_name
 from rag.core.types import FieldType, Metadata
 
 FRAMING_BYTES = 64 * 1024
@@ -24,6 +24,7 @@ FRAMING_BYTES = 64 * 1024
 MAX_FILES = 100
 
 _FIELDS = frozenset({"file", "metadata", "source"})
+_CHARSETS = frozenset({"", "utf-8", "utf8"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
@@ -57,7 +58,27 @@ async def read_form(request: Request, *, max_upload: int) -> FormData:
     """
     most = max_upload + FRAMING_BYTES
     check_announced_length(request, most)
-    parser = MultiPartParser(request.headers, _counted(request, most), max_files=MAX_FILES, max_fields=len(_FIELDS))
+    if content_charset(request) not in _CHARSETS:
+        raise InvalidRequestError("the text fields of an upload are UTF-8")
+    parser = _Parser(request.headers, _counted(request, most), max_files=MAX_FILES, max_fields=len(_FIELDS))
+    form = await _parsed(parser)
+    if not parser.ended:
+        await form.close()
+        raise InvalidRequestError("the multipart body breaks off before its closing boundary")
+    return form
+
+
+class _Parser(MultiPartParser):
+    """Knows whether the closing boundary came; without it the last part may be cut off or missing."""
+
+    ended = False
+
+    def on_end(self) -> None:
+        """The closing boundary was read."""
+        self.ended = True
+
+
+async def _parsed(parser: _Parser) -> FormData:
     try:
         return await parser.parse()
     except MultiPartException as error:
@@ -70,7 +91,7 @@ async def read_form(request: Request, *, max_upload: int) -> FormData:
 
 async def _counted(request: Request, most: int) -> AsyncGenerator[bytes, None]:
     received = 0
-    async for piece in request.stream():
+    async for piece in body_pieces(request):
         received += len(piece)
         if received > most:
             raise too_large(most)
@@ -86,7 +107,7 @@ async def check_form(form: FormData, *, fields: Mapping[str, FieldType], max_upl
     given = _single(form, "source")
     if given is not None and len(files) > 1:
         raise InvalidRequestError("source names one document: send one file with it")
-    metadata = read_metadata(_json_object(_single(form, "metadata")), fields)
+    metadata = accept_metadata(_json_object(_single(form, "metadata")), fields)
     uploads = [await _check_file(file, given, max_upload) for file in files]
     _check_distinct([upload.source for upload in uploads])
     return Batch(uploads=tuple(uploads), metadata=metadata)

@@ -144,6 +144,8 @@ class Documents:
     async def _read(self, scope: Scope, collection: str, id: UUID) -> Row:
         row = await self._database.row(_READ, _key(scope, collection) | {"id": id})
         if row is None:
+            async with self._database.connection() as connection:
+                await _collection(connection, scope, collection)
             raise DocumentNotFoundError(f"no document {id}")
         return row
 
@@ -232,6 +234,7 @@ async def _row(connection: Connection, scope: Scope, collection: str, id: UUID, 
     query = f"{_READ} FOR UPDATE OF d" if lock else _READ
     row = await (await connection.execute(query, _key(scope, collection) | {"id": id})).fetchone()
     if row is None:
+        await _collection(connection, scope, collection)
         raise DocumentNotFoundError(f"no document {id}")
     return row
 

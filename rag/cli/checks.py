@@ -14,7 +14,7 @@ from rag.models import MODELS, list_models
 from rag.settings import Settings
 from rag.supervision.addresses import require_free
 from rag.supervision.lock import read_owner
-from rag.supervision.models import manages_vllm, wanted_models
+from rag.supervision.models import vllm_interpreter, wanted_models
 from rag.supervision.plans import require_store
 from rag.supervision.vllm import find_accelerator
 
@@ -100,8 +100,8 @@ def _describe_generation(settings: Settings) -> str:
     generation = settings.generation
     if generation.url:
         return f"answers come from {_USER_INFORMATION.sub(MASK, generation.url)}"
-    if manages_vllm(settings):
-        return f"`anchorage up` starts vLLM from {generation.vllm_python}"
+    if python := vllm_interpreter(settings):
+        return f"`anchorage up` starts vLLM from {python}"
     why = f"{generation.vllm_python} does not exist" if generation.managed else "as configured"
     return f"no vLLM here ({why}): answers are extractive"
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +19,7 @@ import httpx
 from rag.cli.exits import ExitCode
 from rag.cli.output import note
 from rag.core.errors import AnchorageError, CapacityError
-from rag.supervision.lock import Owner, locked_error, make_folder, read_owner
+from rag.supervision.lock import Owner, make_folder, read_owner
 from rag.supervision.logs import rotate
 from rag.supervision.process import extended_environment
 
@@ -36,16 +37,39 @@ class StartError(AnchorageError):
     code = "start_failed"
 
 
-def start_service(data_dir: Path, *, wait: str) -> int:
-    """Start a supervisor in the background and wait for its API, or for generation too.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Supervisor:
+    """A supervisor that is followed: ours, whose log is passed on, or one that ran before."""
 
-    Returns its own exit code when it ends first, and 3 when only generation is late. Raises
-    ``DataFolderLockedError``, ``DataFolderError``; an interrupt while waiting stops it again.
+    folder: Path
+    pid: int
+    process: subprocess.Popen[bytes] | None = None
+    lines: IO[str] | None = None
+
+    @property
+    def owner(self) -> Owner | None:
+        """What it wrote down; ``None`` while it does not own the folder."""
+        owner = read_owner(self.folder)
+        return owner if owner is not None and owner.pid == self.pid else None
+
+    def ended(self) -> bool:
+        """Pass on what it said, and tell whether it has ended."""
+        ended = self.process.poll() is not None if self.process else not Path(f"/proc/{self.pid}").exists()
+        for line in self.lines or ():
+            note(line.rstrip("\n"))
+        return ended
+
+
+def start_service(data_dir: Path, *, wait: str) -> int:
+    """Have a supervisor in the background and wait for its API, or for generation too; one that runs already is kept.
+
+    Returns its own exit code when it ends first, and 3 when only generation is not to be had although it should
+    be. Raises ``DataFolderError``, ``StartError``; an interrupt while waiting stops one that was started here.
     """
     folder = data_dir.absolute()
-    owner = read_owner(folder)
-    if owner is not None and owner.alive:
-        raise locked_error(owner, folder)
+    running = _running(folder)
+    if running is not None:
+        return _follow(running, wait=wait)
     make_folder(folder)
     log = rotate(folder / "logs" / "up.log")
     with log.open("wb") as output:
@@ -58,44 +82,71 @@ def start_service(data_dir: Path, *, wait: str) -> int:
             start_new_session=True,
         )
     with log.open(encoding="utf-8", errors="replace") as lines, _stopped_on_interrupt(process):
-        return _follow(process, lines, folder=folder, wait=wait)
+        return _follow(_Supervisor(folder=folder, pid=process.pid, process=process, lines=lines), wait=wait)
 
 
-def _follow(process: subprocess.Popen[bytes], lines: IO[str], *, folder: Path, wait: str) -> int:
-    owner = _wait_for_api(process, lines, folder=folder)
+def _running(folder: Path) -> _Supervisor | None:
+    owner = read_owner(folder)
+    return _Supervisor(folder=folder, pid=owner.pid) if owner is not None and owner.alive else None
+
+
+def _follow(supervisor: _Supervisor, *, wait: str) -> int:
+    owner = _wait_for_api(supervisor)
     if owner is None:
-        _relay(lines)
-        return process.wait()
-    late = wait == "generation" and not _wait_for_generation(process, lines, url=owner.url)
-    _relay(lines)
-    click.echo(f"process {process.pid}, API {owner.url}; stop it with `anchorage --data-dir {folder} up --stop`")
-    if late:
-        note("generation is not ready yet; until then answers are extractive")
-    return ExitCode.PARTLY_FAILED if late else ExitCode.OK
+        return _ended_early(supervisor, wait=wait)
+    already = "" if supervisor.process else "already running: "
+    stopping = f"stop it with `anchorage --data-dir {supervisor.folder} up --stop`"
+    click.echo(f"{already}process {owner.pid}, API {owner.url}; {stopping}")
+    return _wait_for_generation(supervisor, url=owner.url) if wait == "generation" else ExitCode.OK
 
 
-def _wait_for_api(process: subprocess.Popen[bytes], lines: IO[str], *, folder: Path) -> Owner | None:
+def _ended_early(supervisor: _Supervisor, *, wait: str) -> int:
+    """Follow the one that was a moment faster; else return the exit code of the one that has ended."""
+    code = supervisor.process.wait() if supervisor.process else ExitCode.FAILED
+    faster = _running(supervisor.folder)
+    if code == ExitCode.USAGE and faster is not None:
+        return _follow(faster, wait=wait)
+    return code
+
+
+def _wait_for_api(supervisor: _Supervisor) -> Owner | None:
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        _relay(lines)
-        if process.poll() is not None:
+        if supervisor.ended():
             return None
-        owner = read_owner(folder)
-        if owner is not None and owner.pid == process.pid and _readiness(owner.url) is not None:
+        owner = supervisor.owner
+        if owner is not None and owner.url and _readiness(owner.url) is not None:
             return owner
         time.sleep(_POLL)
-    raise StartError(f"the API did not answer within {START_SECONDS:.0f} s; see {folder / 'logs'}")
+    raise StartError(f"the API did not answer within {START_SECONDS:.0f} s; see {supervisor.folder / 'logs'}")
 
 
-def _wait_for_generation(process: subprocess.Popen[bytes], lines: IO[str], *, url: str) -> bool:
+def _wait_for_generation(supervisor: _Supervisor, *, url: str) -> int:
+    """Wait until answers are generated, or until it is clear that they will not be."""
     deadline = time.monotonic() + GENERATION_SECONDS
-    while time.monotonic() < deadline and process.poll() is None:
-        _relay(lines)
-        generation = ((_readiness(url) or {}).get("dependencies") or {}).get("generation") or {}
-        if generation.get("status") in {"ready", "skipped"}:
-            return True
+    why = "is not ready yet"
+    while time.monotonic() < deadline:
+        if supervisor.ended():
+            raise StartError(f"the service has ended; see {supervisor.folder / 'logs'}")
+        status = _generation_status(url)
+        if status == "ready":
+            return ExitCode.OK
+        if status == "skipped":
+            note("there is no generator here: answers are extractive")
+            return ExitCode.OK
+        owner = supervisor.owner
+        if owner is not None and owner.no_generation:
+            why = f"is not to be had ({owner.no_generation})"
+            break
         time.sleep(5 * _POLL)
-    return False
+    note(f"generation {why}; until then answers are extractive")
+    return ExitCode.PARTLY_FAILED
+
+
+def _generation_status(url: str) -> str | None:
+    dependencies = (_readiness(url) or {}).get("dependencies") or {}
+    status: str | None = (dependencies.get("generation") or {}).get("status")
+    return status
 
 
 def _readiness(url: str) -> dict[str, Any] | None:
@@ -106,11 +157,6 @@ def _readiness(url: str) -> dict[str, Any] | None:
     except (httpx.HTTPError, httpx.InvalidURL, ValueError):
         return None
     return document if response.is_success and isinstance(document, dict) else None
-
-
-def _relay(lines: IO[str]) -> None:
-    for line in lines:
-        note(line.rstrip("\n"))
 
 
 @contextmanager

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Start everything: Postgres, API, worker and vLLM, kept running.")
-@click.option("--detach", is_flag=True, help="Start in the background; come back when it answers.")
+@click.option(
+    "--detach", is_flag=True, help="Start in the background unless it runs already; come back when it answers."
+)
 @click.option(
     "--wait", type=click.Choice(["api", "generation"]), help="With --detach: what to wait for [default: api]."
 )
@@ -24,7 +26,8 @@ def up(*, detach: bool, wait: str | None, stop: bool) -> int | None:
 
     Runs the embedded Postgres (unless ANCHORAGE_CATALOG__URL names one), the API, the ingest worker, and vLLM
     where its environment exists; without vLLM, answers are extractive. Ctrl-C or SIGTERM finishes what is in
-    progress and leaves nothing behind. Logs lie in the data folder under logs/.
+    progress and leaves nothing behind. Logs lie in the data folder under logs/. With --wait generation it ends
+    with 3 when vLLM is there but does not come up.
 
     \b
     Examples:

@@ -7,10 +7,11 @@ in a list of strings. Datetimes compare in UTC at microsecond precision; NaN and
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from reprlib import repr as shortened
 from typing import Any, Literal, TypeAlias, assert_never
 
 from rag.core.errors import FilterError
@@ -193,7 +194,7 @@ class _Reader:
             return self._in(key, value, negated=kind == "nin")
         operator = _OPERATORS.get(kind) if isinstance(kind, str) else None
         if operator is None:
-            raise FilterError(f"unknown filter type {kind!r}")
+            raise FilterError(f"unknown filter type {shortened(kind)}")
         return self._compare(operator, key, value)
 
     def _key(self, key: object) -> str:
@@ -201,7 +202,7 @@ class _Reader:
             raise FilterError("a condition needs a key")
         if key in RESERVED_FIELDS or key not in self._fields:
             declared = ", ".join(sorted(self._fields)) or "none"
-            raise FilterError(f"{key!r} is not a filterable field of this collection; declared: {declared}")
+            raise FilterError(f"{shortened(key)} is not a filterable field of this collection; declared: {declared}")
         return key
 
     def _compare(self, operator: Operator, key: str, value: object) -> Compare:
@@ -235,16 +236,16 @@ def read_scalar(key: str, value: object, kind: FieldType) -> Scalar:
             if isinstance(value, bool):
                 return value
         case FieldType.INTEGER:
-            if isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63:
+            if isinstance(value, int) and not isinstance(value, bool) and _is_int64(value):
                 return value
         case FieldType.FLOAT:
-            if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+            if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max:
                 return float(value)
         case FieldType.DATETIME:
             return _datetime(key, value)
         case _:
             assert_never(kind)
-    raise FilterError(f"{key!r} is declared {kind}; {value!r} is not one")
+    raise FilterError(f"{key!r} is declared {kind}; {shortened(value)} is not one")
 
 
 def read_metadata(metadata: Mapping[str, Any], fields: Mapping[str, FieldType]) -> Metadata:
@@ -271,10 +272,16 @@ def _metadata_value(key: str, value: Any, kind: FieldType | None) -> MetadataVal
 
 def _natural_type(key: str, value: Any) -> FieldType:
     natural = {str: FieldType.STRING, bool: FieldType.BOOLEAN, int: FieldType.INTEGER, float: FieldType.FLOAT}
-    try:
-        return natural[type(value)]
-    except KeyError:
-        raise FilterError(f"{key!r} must be a string, number, boolean or list of strings") from None
+    if type(value) not in natural:
+        raise FilterError(f"{key!r} must be a string, number, boolean or list of strings")
+    if type(value) is int and not _is_int64(value):
+        # A database gives a large float without a fraction back as digits; it is still that float.
+        return FieldType.FLOAT
+    return natural[type(value)]
+
+
+def _is_int64(value: int) -> bool:
+    return -(2**63) <= value < 2**63
 
 
 def dump_filter(filter: Filter) -> dict[str, Any]:
@@ -326,7 +333,7 @@ def _boolean(value: object) -> bool:
 
 def _string(key: str, value: object) -> str:
     if not isinstance(value, str):
-        raise FilterError(f"{key!r} holds strings; {value!r} is not one")
+        raise FilterError(f"{key!r} holds strings; {shortened(value)} is not one")
     if "\0" in value:
         raise FilterError(f"{key!r} holds a NUL character")
     return value
@@ -339,5 +346,10 @@ def _datetime(key: str, value: object) -> datetime:
         try:
             moment = datetime.fromisoformat(_string(key, value))
         except ValueError:
-            raise FilterError(f"{key!r} is declared datetime; {value!r} is not ISO 8601") from None
-    return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+            raise FilterError(f"{key!r} is declared datetime; {shortened(value)} is not ISO 8601") from None
+    if moment.tzinfo is None:
+        return moment.replace(tzinfo=UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise FilterError(f"{key!r} lies outside of the years 1 to 9999 in UTC") from None

@@ -115,6 +115,7 @@ class QueryPipeline:
                 terms=query_weights(counts, chunks=view.statistics.chunks, document_counts=view.document_counts),
                 filter=parse_filter(request.filter, view.spec.filterable) if request.filter is not None else None,
                 limit=request.limit,
+                reranked=request.rerank and self._rerank.reranker is not None,
             )
             if embedding is None:
                 return plan, view

@@ -18,6 +18,7 @@ from rag.telemetry import stage_timer
 _STORE_SHARE = 0.6
 _VERIFY_SHARE = 0.6
 _AGAIN_SHARE = 0.5
+_SPARE = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +32,7 @@ class Plan:
     terms: Terms
     filter: Filter | None
     limit: int
+    reranked: bool
 
 
 @dataclass(slots=True, kw_only=True)
@@ -81,7 +83,7 @@ class Retriever:
         """Raises ``StoreError`` or ``CatalogError`` when one fails or is late."""
         patience = deadline.limit(share=_AGAIN_SHARE)
         served = Served()
-        size = max(plan.limit, self.options.candidates)
+        size = self._first_page(plan)
         while True:
             page = await self._page(plan, size, deadline, trace)
             await self._verify(plan.scope, page, served, deadline, trace)
@@ -89,7 +91,17 @@ class Retriever:
             exhausted = len(page) < size or size >= self.options.max_candidates
             if len(hits) >= plan.limit or exhausted or deadline.remaining() < patience:
                 return Found(hits=hits, labels=served.labels, shortfall=len(hits) < plan.limit)
-            size = min(size * 2, self.options.max_candidates)
+            size = min(max(size * 2, self.options.candidates), self.options.max_candidates)
+
+    def _first_page(self, plan: Plan) -> int:
+        """How many hits to ask for; a few spare ones for documents that are being replaced.
+
+        Where one ranking decides, the top of a long page is the short page. Fusion and reranking look further
+        down than what they return.
+        """
+        if plan.reranked or plan.mode is Mode.HYBRID:
+            return max(plan.limit, self.options.candidates)
+        return plan.limit + _SPARE
 
     async def _page(self, plan: Plan, size: int, deadline: Deadline, trace: Trace) -> list[Hit]:
         deadline.check("retrieval")

@@ -32,6 +32,7 @@ class Plan:
 
     ``launch`` makes its command for each start; a ``ConfigurationError`` of it ends the child for good.
     ``probe`` tells whether it is ready, ``where`` is said then, ``grace`` is seconds from SIGTERM to SIGKILL.
+    ``troubled`` is called with the reason when it keeps ending or stays away, with none once it is ready.
     ``refused`` is called with the reason when it ends as one of ours does for a configuration that cannot be
     used, before it ever was ready: starting it again would not help.
     """
@@ -43,6 +44,7 @@ class Plan:
     where: str = ""
     grace: float = 10.0
     resigned: str = "it stays away"
+    troubled: Callable[[str], None] = lambda _: None
     refused: Callable[[ConfigurationError], None] | None = None
 
 
@@ -92,7 +94,11 @@ class Child:
         if launch is None:
             return False
         if not self._stopping.is_set():
-            code = await self._run_process(launch, begun=begun)
+            try:
+                code = await self._run_process(launch, begun=begun)
+            except OSError as error:
+                await self._wait_to_restart(f"could not be started: {error.strerror}")
+                return True
             if self.plan.refused and code == EXIT_CODE and not (self._was_ready or self._stopping.is_set()):
                 self.plan.refused(read_refusal("".join(tail(self.plan.log, lines=1))))
                 return False
@@ -111,6 +117,7 @@ class Child:
                     return making.result()
             except ConfigurationError as error:
                 self._report(self.plan.name, f"cannot be started: {error.message}; {self.plan.resigned}")
+                self.plan.troubled(f"{self.plan.name} cannot be started: {error.message}")
                 return None
             except AnchorageError as error:
                 await self._wait_to_restart(f"could not be started: {error.message}")
@@ -140,12 +147,15 @@ class Child:
             await asyncio.sleep(PROBE_INTERVAL)
         self.ready.set()
         self._was_ready = True
+        self.plan.troubled("")
         where = f": {self.plan.where}" if self.plan.where else ""
         self._report(self.plan.name, f"ready in {time.monotonic() - begun:.1f} s{where}")
 
     async def _wait_to_restart(self, what: str) -> None:
         delay = self._backoff.died()
         self._report(self.plan.name, f"{what}; starting again in {delay:.1f} s")
+        if self._backoff.failures >= _TELLING_FAILURES[0]:
+            self.plan.troubled(f"{self.plan.name} keeps ending; see {self.plan.log}")
         if self._backoff.failures in _TELLING_FAILURES:
             for line in tail(self.plan.log):
                 self._report(self.plan.name, f"| {line}")

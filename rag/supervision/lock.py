@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,15 @@ _POLL = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """Who owns a data folder: its process id, and the address of the API."""
+    """Who owns a data folder: its process id, the address of the API, and why generation is not to be had.
+
+    ``no_generation`` is empty while vLLM runs, is being started, or is no business of the owner.
+    """
 
     pid: int
     url: str
+    no_generation: str = ""
+    started_at: float = field(default_factory=time.time, compare=False)
 
     @property
     def alive(self) -> bool:
@@ -43,9 +48,9 @@ class FolderLock:
 
     def record(self, owner: Owner) -> None:
         """Write down who owns the folder, for whoever finds it locked."""
-        document = {"pid": owner.pid, "url": owner.url, "started_at": time.time()}
-        os.ftruncate(self.descriptor, 0)
-        os.pwrite(self.descriptor, (json.dumps(document) + "\n").encode(), 0)
+        size = os.fstat(self.descriptor).st_size
+        # One write, blanks over the rest: whoever reads meanwhile never sees half of it.
+        os.pwrite(self.descriptor, (json.dumps(asdict(owner)) + "\n").encode().ljust(size), 0)
 
 
 def lock_path(data_dir: Path) -> Path:
@@ -131,4 +136,9 @@ def _read(path: Path) -> Owner:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         document = {}
-    return Owner(pid=int(document.get("pid", 0)), url=str(document.get("url", "")))
+    return Owner(
+        pid=int(document.get("pid", 0)),
+        url=str(document.get("url", "")),
+        no_generation=str(document.get("no_generation", "")),
+        started_at=float(document.get("started_at", 0.0)),
+    )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rag.models import MODELS, Precision, list_models
 from rag.settings import Settings
-from rag.supervision.vllm import Accelerator
+from rag.supervision.vllm import Accelerator, find_interpreter
 
 _PRECISIONS = {
     "fp32": Precision.FLOAT32,
@@ -25,16 +27,23 @@ def retrieval_models(settings: Settings, *, accelerator: Accelerator) -> dict[st
     return {name: precision for name, precision in wanted.items() if name in MODELS}
 
 
-def manages_vllm(settings: Settings) -> bool:
-    """Whether vLLM is started here: no other address is configured and its environment exists."""
+def vllm_interpreter(settings: Settings) -> Path | None:
+    """Return what vLLM is started with here; ``None`` where it has another address or no environment."""
     generation = settings.generation
-    return generation.managed and generation.url is None and generation.vllm_python.is_file()
+    managed = generation.managed and generation.url is None
+    return find_interpreter(generation.vllm_python) if managed else None
+
+
+def needs_hub(settings: Settings) -> bool:
+    """Whether embedder or reranker is a name of a model hub, neither known here nor a folder."""
+    names = {settings.embedding.model} | ({settings.rerank.model} if settings.rerank.enabled else set())
+    return any(name not in MODELS and not Path(name).expanduser().is_dir() for name in names - {"auto"})
 
 
 def wanted_models(settings: Settings, *, accelerator: Accelerator) -> dict[str, Precision | None]:
     """Return every known model that the configuration needs on this machine."""
     wanted = retrieval_models(settings, accelerator=accelerator)
-    if manages_vllm(settings) and settings.generation.model in MODELS:
+    if vllm_interpreter(settings) and settings.generation.model in MODELS:
         wanted[settings.generation.model] = None
     return wanted
 

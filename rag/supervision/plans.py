@@ -14,10 +14,10 @@ from rag.core.errors import ConfigurationError, UnknownStoreError
 from rag.settings import Settings
 from rag.supervision.addresses import base_url, require_free
 from rag.supervision.child import Child, Plan, Report
-from rag.supervision.models import manages_vllm
+from rag.supervision.models import needs_hub, vllm_interpreter
 from rag.supervision.preparation import prepare_in_child
 from rag.supervision.process import Launch
-from rag.supervision.vllm import HOST, Accelerator, choose_vllm
+from rag.supervision.vllm import HOST, QUIET_THREADS, Accelerator, choose_vllm
 from stores.registry import installed_kinds
 
 API, WORKER, VLLM, MODELS = "api", "worker", "vllm", "models"
@@ -27,6 +27,7 @@ _WORKER_GRACE = 35.0
 _VLLM_GRACE = 10.0
 _AFTER_DRAIN = 5.0
 _EXTRACTIVE = "answers are extractive"
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,7 @@ def choose_places(settings: Settings) -> Places:
         data_dir=settings.data_dir.absolute(),
         url=base_url(settings.http.host, port),
         port=port,
-        vllm_port=require_free(HOST, settings.generation.vllm_port) if manages_vllm(settings) else None,
+        vllm_port=require_free(HOST, settings.generation.vllm_port) if vllm_interpreter(settings) else None,
     )
 
 
@@ -83,6 +84,7 @@ class Plans:
         http: httpx.AsyncClient,
         report: Report,
         refused: Callable[[ConfigurationError], None],
+        no_generation: Callable[[str], None],
     ) -> None:
         self.places = places
         self._settings = settings
@@ -90,6 +92,8 @@ class Plans:
         self._http = http
         self._report = report
         self._refused = refused
+        self._no_generation = no_generation
+        self._defaults = {**QUIET_THREADS, **({} if needs_hub(settings) else _OFFLINE)}
         self._environment = {**common_environment(places), "ANCHORAGE_CATALOG__URL": catalog_url}
         if places.vllm_port:
             self._environment["ANCHORAGE_GENERATION__URL"] = f"http://{HOST}:{places.vllm_port}/v1"
@@ -136,6 +140,7 @@ class Plans:
             where=f"{self._settings.generation.model} on the {self._accelerator.upper()}",
             grace=_VLLM_GRACE,
             resigned=_EXTRACTIVE,
+            troubled=self._no_generation,
         )
 
     def why_no_vllm(self) -> str:
@@ -149,12 +154,15 @@ class Plans:
 
     def _launcher(self, command: str) -> Callable[[], Awaitable[Launch]]:
         async def launch() -> Launch:
-            return Launch(arguments=_command(command), environment=self._environment)
+            return Launch(arguments=_command(command), environment=self._environment, defaults=self._defaults)
 
         return launch
 
     async def _launch_vllm(self) -> Launch:
         generation = self._settings.generation
+        python = vllm_interpreter(self._settings)
+        if python is None:
+            raise ConfigurationError(f"{generation.vllm_python} does not exist")
         self._report(VLLM, f"starting on the {self._accelerator.upper()}; until it is ready {_EXTRACTIVE}")
         folders = await prepare_in_child(
             [generation.model],
@@ -163,7 +171,7 @@ class Plans:
         )
         return choose_vllm(
             accelerator=self._accelerator,
-            python=generation.vllm_python.absolute(),
+            python=python,
             model=folders[generation.model],
             served_name=generation.model,
             port=self.places.vllm_port or 0,

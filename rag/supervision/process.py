@@ -17,10 +17,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to run: its arguments, and environment variables on top of those of this process."""
+    """What to run: its arguments, and environment variables on top of those of this process.
+
+    ``defaults`` are variables for those that this process does not have.
+    """
 
     arguments: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 async def spawn(launch: Launch, *, log: Path) -> asyncio.subprocess.Process:
@@ -28,7 +32,7 @@ async def spawn(launch: Launch, *, log: Path) -> asyncio.subprocess.Process:
     with log.open("ab") as output:
         return await asyncio.create_subprocess_exec(
             *launch.arguments,
-            env=extended_environment(launch.environment),
+            env={**launch.defaults, **extended_environment(launch.environment)},
             stdin=asyncio.subprocess.DEVNULL,
             stdout=output,
             stderr=asyncio.subprocess.STDOUT,

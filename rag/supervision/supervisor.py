@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import httpx
 
@@ -67,7 +67,8 @@ async def supervise(settings: Settings, *, lock: FolderLock, report: Report, sto
     """
     require_store(settings.store.kind)
     places = choose_places(settings)
-    lock.record(Owner(pid=os.getpid(), url=places.url))
+    owner = Owner(pid=os.getpid(), url=places.url)
+    lock.record(owner)
     for name in (API, WORKER, *([VLLM] if places.vllm_port else [])):
         rotate(places.log(name))
     async with AsyncExitStack() as stack:
@@ -84,6 +85,7 @@ async def supervise(settings: Settings, *, lock: FolderLock, report: Report, sto
             http=http,
             report=report,
             refused=stop.refuse,
+            no_generation=lambda reason: lock.record(replace(owner, no_generation=reason)),
         )
         await _run(plans, guard=guard, report=report, stop=stop)
     report("", "everything has ended")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -14,6 +15,9 @@ Accelerator: TypeAlias = Literal["gpu", "cpu"]
 HOST = "127.0.0.1"
 QUIET = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 """Nothing is fetched and nothing is reported."""
+
+QUIET_THREADS = {"OMP_WAIT_POLICY": "PASSIVE"}
+"""Several processes share the cores: a thread that spins while it waits takes them from the others."""
 
 _NVIDIA_DRIVER = Path("/proc/driver/nvidia/gpus")
 _SHARED_GPU_MEMORY = "0.80"
@@ -28,6 +32,15 @@ def find_accelerator(*, driver: Path = _NVIDIA_DRIVER, tool: str = "nvidia-smi")
     except OSError:
         listed = False
     return "gpu" if listed or shutil.which(tool) else "cpu"
+
+
+def find_interpreter(python: Path, *, environment: Path = Path(sys.prefix)) -> Path | None:
+    """Return the interpreter of vLLM's environment, absolute; ``None`` where there is none.
+
+    A relative path holds from the working folder, then from the folder in which our own ``environment`` lies.
+    """
+    places = (python.expanduser(), environment.parent / python)
+    return next((place.absolute() for place in places if place.is_file()), None)
 
 
 def choose_vllm(
@@ -59,4 +72,5 @@ def choose_vllm(
     return Launch(
         arguments=(*common, *flags, *arguments),
         environment={**QUIET, **key, "VLLM_CPU_KVCACHE_SPACE": "1"},
+        defaults=QUIET_THREADS,
     )

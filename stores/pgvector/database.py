@@ -11,7 +11,7 @@ import orjson
 from pgvector.psycopg import register_vector_async
 from psycopg import AsyncConnection, OperationalError
 from psycopg.types import TypeInfo
-from psycopg.types.json import set_json_dumps, set_json_loads
+from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from stores.pgvector.errors import store_errors
@@ -22,17 +22,19 @@ DEFAULT_EF_SEARCH = 200
 _WRITE_PATIENCE = 12
 """A write may take this many times the timeout of a read: it may build the index of a thousand rows."""
 _EXTENSION_LOCK = 0x616E6368
-_SESSION = (
-    "select set_config('hnsw.ef_search', %(ef_search)s, false), "
-    "set_config('hnsw.iterative_scan', 'strict_order', false), "
+SESSION: Mapping[str, str] = {
+    "hnsw.ef_search": str(DEFAULT_EF_SEARCH),
+    "hnsw.iterative_scan": "strict_order",
     # A plan made for any value would use the vector index under a filter that leaves a handful of rows.
-    "set_config('plan_cache_mode', 'force_custom_plan', false), "
+    "plan_cache_mode": "force_custom_plan",
     # Compiling an exact scan costs more than running it, and workers are started even for a part of the plan
     # that then never runs.
-    "set_config('jit', 'off', false), "
-    "set_config('max_parallel_workers_per_gather', '0', false), "
-    "set_config('statement_timeout', %(timeout)s, false)"
-)
+    "jit": "off",
+    "max_parallel_workers_per_gather": "0",
+}
+"""What decides how a connection of the store plans and runs its searches."""
+SET_SESSION = "select set_config(name, value, false) from jsonb_each_text(%s) as settings (name, value)"
+"""Applies a mapping such as :data:`SESSION`, as JSON, to a connection."""
 _LOCAL_EF_SEARCH = "select set_config('hnsw.ef_search', %s, true)"
 _LOCAL_TIMEOUT = "select set_config('statement_timeout', %s, true)"
 
@@ -95,8 +97,8 @@ async def open_database(options: Options) -> AsyncIterator[Database]:
         await register_vector_async(connection)
         set_json_loads(orjson.loads, connection)
         set_json_dumps(orjson.dumps, connection)
-        settings = {"ef_search": str(DEFAULT_EF_SEARCH), "timeout": _milliseconds(options.timeout)}
-        await connection.execute(_SESSION, settings)
+        settings = {**SESSION, "statement_timeout": _milliseconds(options.timeout)}
+        await connection.execute(SET_SESSION, [Jsonb(settings)])
 
     pool: AsyncConnectionPool[AsyncConnection[Any]] = AsyncConnectionPool(
         options.url,

@@ -131,12 +131,23 @@ def test_no_job_is_stuck(service: Home) -> None:
 
 
 def test_a_second_supervisor_on_the_folder_is_refused_with_the_owner(service: Home) -> None:
-    for arguments in (("up",), ("up", "--detach")):
-        done = service.run(*arguments)
+    done = service.run("up")
 
-        assert done.returncode == 2
-        assert f"process {service.owner['pid']}, {service.url}" in done.stderr
-        assert done.stderr.endswith("(data_folder_locked)\n")
+    assert done.returncode == 2
+    assert f"process {service.owner['pid']}, {service.url}" in done.stderr
+    assert done.stderr.endswith("(data_folder_locked)\n")
+
+
+@pytest.mark.parametrize("wait", ["api", "generation"])
+def test_starting_in_the_background_what_runs_already_changes_nothing_and_says_so(service: Home, wait: str) -> None:
+    owner = service.owner
+
+    done = service.run("up", "--detach", "--wait", wait)
+
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"already running: process {owner['pid']}, API {owner['url']};")
+    assert ("answers are extractive" in done.stderr) is (wait == "generation")
+    assert service.owner == owner
 
 
 def test_the_configuration_check_knows_the_running_service(service: Home) -> None:

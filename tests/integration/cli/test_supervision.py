@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -97,6 +98,35 @@ def test_a_data_folder_that_cannot_be_one_is_named(home: Home, arguments: tuple[
     assert done.returncode == 2
     assert "data_folder_unwritable" in done.stderr + done.stdout
     assert file.read_text(encoding="utf-8") == ""
+
+
+def test_waiting_for_a_vllm_that_cannot_run_ends_early_and_says_why(home: Home) -> None:
+    broken = home.folder / "python"
+    broken.write_text("#!/bin/sh\necho 'no module named vllm' >&2\nexit 1\n", encoding="utf-8")
+    broken.chmod(0o755)
+    settings = {
+        "ANCHORAGE_GENERATION__MANAGED": "true",
+        "ANCHORAGE_GENERATION__MODEL": str(home.folder),
+        "ANCHORAGE_GENERATION__VLLM_PYTHON": str(broken),
+        "ANCHORAGE_GENERATION__VLLM_PORT": "0",
+    }
+
+    started = home.run("up", "--detach", "--wait", "generation", **settings)
+    again = home.run("up", "--detach", "--wait", "generation", **settings)
+
+    for done in (started, again):
+        assert done.returncode == 3, done.stderr
+        assert f"process {home.owner['pid']}, API {home.url}" in done.stdout
+        assert "generation is not to be had (vllm keeps ending; see " in done.stderr
+        assert done.stderr.endswith("until then answers are extractive\n")
+
+
+def test_two_starts_in_the_background_at_once_become_one_service(home: Home) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        both = list(pool.map(lambda _: home.run("up", "--detach"), range(2)))
+
+    assert [done.returncode for done in both] == [0, 0], [done.stderr for done in both]
+    assert all(f"process {home.owner['pid']}, API {home.url}" in done.stdout for done in both)
 
 
 def test_a_configuration_that_the_service_cannot_use_ends_the_start(home: Home) -> None:

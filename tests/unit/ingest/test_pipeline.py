@@ -120,7 +120,7 @@ async def bench() -> AsyncIterator[Bench]:
     async with open_publisher(catalog, interval=0.01) as publisher:
         pipeline = IngestPipeline(
             catalog=catalog, blobs=blobs, store=store, embedder=embedder, parser=parser, chunker=chunker,
-            publisher=publisher,
+            publisher=publisher, concurrency=1,
         )  # fmt: skip
         yield Bench(catalog, blobs, store, embedder, parser, pipeline)
 
@@ -143,6 +143,15 @@ async def test_a_document_is_published_with_its_chunks_text_and_statistics(bench
     assert sum(publication.document_counts.values()) == sum(len(record.terms) for record in records)
     assert row.stages[0] == "parse"
     assert row.stages[-1] == "publish"
+
+
+async def test_waiting_for_a_publish_does_not_keep_the_next_documents_from_being_worked_on(bench: Bench) -> None:
+    documents = [await bench.upload(f"A line of words that is document {number} of eight.") for number in range(8)]
+
+    await asyncio.gather(*map(bench.run, documents))
+
+    assert {bench.catalog.rows[document].state for document in documents} == {"published"}
+    assert len(bench.catalog.commits) < len(documents)
 
 
 async def test_embedding_is_asked_for_in_bounded_batches_of_bulk_priority(bench: Bench) -> None:

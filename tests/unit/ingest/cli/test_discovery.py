@@ -78,3 +78,17 @@ def test_a_name_that_is_no_utf_8_becomes_text(tmp_path: Path) -> None:
     Path(os.fsdecode(bytes(tmp_path) + b"/caf\xe9.txt")).write_text("x")
 
     assert sources(tmp_path) == ["caf\\xe9.txt"]
+
+
+def test_a_link_to_a_name_that_is_too_long_is_a_fault(folder: Path) -> None:
+    (folder / "c.txt").symlink_to("n" * 300)
+
+    assert faults(folder) == [("c.txt", "unreadable")]
+
+
+@pytest.mark.parametrize("names", [("caf\u00e9.txt", "cafe\u0301.txt"), ("d.txt", "d\n.txt"), ("d.txt", "d.txt ")])
+def test_files_that_the_service_would_keep_under_one_source_are_a_fault(folder: Path, names: tuple[str, str]) -> None:
+    for name in names:
+        (folder / name).write_text(ascii(name))
+
+    assert [code for _, code in faults(folder)] == ["duplicate_source"]

@@ -6,8 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from rag.api.names import collection_name, document_id, source_name
+from rag.api.names import collection_name, document_id
 from rag.core.errors import DocumentNotFoundError, InvalidRequestError
+from rag.core.names import source_name
 
 
 @pytest.mark.parametrize("name", ["notes", "研究资料", "two words", "a" * 128, "a.b-c_d", "100%"])

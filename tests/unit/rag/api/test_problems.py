@@ -6,7 +6,8 @@ import json
 from collections.abc import Iterator
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from starlette.exceptions import HTTPException
 
 from rag.api.problems import ClientGoneError, problem_of
@@ -88,6 +89,24 @@ def test_a_validation_error_names_the_member_and_the_fault() -> None:
     assert (problem.status, problem.code) == (422, "invalid_request")
     assert problem.detail.startswith("limit: ")
     assert "many" not in problem.detail
+
+
+@pytest.mark.parametrize("member", ["query", "body", "path"])
+def test_a_member_with_the_name_of_a_place_is_named(member: str) -> None:
+    inside = create_model("Inside", **{member: (int, ...)})
+
+    with pytest.raises(ValidationError) as caught:
+        inside.model_validate({})
+
+    assert problem_of(caught.value).detail == f"{member}: Field required"
+
+
+def test_a_parameter_is_named_without_its_place() -> None:
+    fault = {"loc": ("query", "limit"), "msg": "Input should be a valid integer", "type": "int_parsing"}
+
+    problem = problem_of(RequestValidationError([fault]))
+
+    assert problem.detail == "limit: Input should be a valid integer"
 
 
 def test_the_response_is_a_problem_document_with_the_requests_id() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -11,11 +13,20 @@ from starlette.datastructures import FormData
 from starlette.requests import Request
 from starlette.types import Message
 
+from rag.api import deps
+from rag.api.metadata import MAX_METADATA_BYTES
 from rag.api.uploads import FRAMING_BYTES, check_form, read_form
-from rag.core.errors import AnchorageError, FilterError, InvalidRequestError, TooLargeError, UnsupportedMediaTypeError
+from rag.core.errors import (
+    AnchorageError,
+    DeadlineExceededError,
+    FilterError,
+    InvalidRequestError,
+    TooLargeError,
+    UnsupportedMediaTypeError,
+)
 from rag.core.types import FieldType
 
-LIMIT = 10_000
+LIMIT = 100_000
 FIELDS = {"year": FieldType.INTEGER}
 
 
@@ -127,3 +138,46 @@ async def test_a_body_that_is_not_multipart_inside_is_refused() -> None:
 
     with pytest.raises(InvalidRequestError):
         await read_form(request, max_upload=LIMIT)
+
+
+PART = b'--x\r\nContent-Disposition: form-data; name="file"; filename="%s.txt"\r\n\r\ntext'
+
+
+@pytest.mark.parametrize("body", [PART % b"a" + b"\r\n" + PART % b"b", PART % b"a" + b"\r\n--x\r\n", b""])
+async def test_a_body_that_breaks_off_before_its_end_is_refused(body: bytes) -> None:
+    headers = [(b"content-type", b"multipart/form-data; boundary=x")]
+    request = Request({"type": "http", "method": "POST", "headers": headers}, Body(body))
+
+    with pytest.raises(InvalidRequestError, match="breaks off"):
+        await read_form(request, max_upload=LIMIT)
+
+
+@pytest.mark.parametrize("charset", ["undefined", "punycode", "utf-16"])
+async def test_an_upload_in_another_charset_is_refused(charset: str) -> None:
+    headers = [(b"content-type", f"multipart/form-data; boundary=x; charset={charset}".encode())]
+    request = Request({"type": "http", "method": "POST", "headers": headers}, Body(PART % b"a" + b"\r\n--x--\r\n"))
+
+    with pytest.raises(InvalidRequestError, match="UTF-8"):
+        await read_form(request, max_upload=LIMIT)
+
+
+async def test_a_client_that_stops_within_its_body_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deps, "BODY_PAUSE_SECONDS", 0.01)
+    headers = [(b"content-type", b"multipart/form-data; boundary=x")]
+
+    async def silence() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    request = Request({"type": "http", "method": "POST", "headers": headers}, silence)
+
+    with pytest.raises(DeadlineExceededError):
+        await read_form(request, max_upload=LIMIT)
+
+
+async def test_metadata_that_every_chunk_would_carry_is_bounded() -> None:
+    metadata = {"metadata": json.dumps({"note": "x" * MAX_METADATA_BYTES})}
+
+    async with form_of([("a.txt", b"one")], metadata) as form:
+        with pytest.raises(InvalidRequestError, match="metadata"):
+            await check_form(form, fields=FIELDS, max_upload=LIMIT)

@@ -189,3 +189,23 @@ def test_metadata_survives_its_json_form() -> None:
 def test_metadata_that_no_store_could_keep_alike_is_refused(metadata: dict[str, Any]) -> None:
     with pytest.raises(FilterError):
         read_metadata(metadata, FIELDS)
+
+
+@pytest.mark.parametrize("value", [1e30, -1e30, 1e16, 1.7e308])
+def test_a_large_number_survives_a_database_that_gives_it_back_as_digits(value: float) -> None:
+    digits = {"size": int(value)}
+
+    assert read_metadata(digits, FIELDS) == {"size": value}
+
+
+@pytest.mark.parametrize("moment", ["0001-01-01T00:00:00+01:00", "9999-12-31T23:59:59-01:00"])
+def test_a_moment_that_has_no_year_in_utc_is_refused(moment: str) -> None:
+    with pytest.raises(FilterError, match="due"):
+        read_metadata({"due": moment}, FIELDS)
+
+
+def test_a_refusal_does_not_repeat_a_huge_value() -> None:
+    with pytest.raises(FilterError) as caught:
+        read_metadata({"year": "x" * 1_000_000}, FIELDS)
+
+    assert len(caught.value.message) < 200

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -169,6 +170,37 @@ async def test_deletes_that_crowd_the_top_are_looked_past() -> None:
     assert [hit.id for hit in result.hits] == [hit.id for hit in kept[:10]]
     assert [options["limit"] for _, options in store.calls] == [50, 100, 200]
     assert not result.shortfall
+
+
+@pytest.mark.parametrize(
+    ("options", "page"),
+    [
+        ({"mode": Mode.DENSE, "rerank": False}, 15),
+        ({"mode": Mode.LEXICAL, "rerank": False}, 15),
+        ({"mode": Mode.HYBRID, "rerank": False}, 50),
+        ({"mode": Mode.DENSE, "rerank": True}, 50),
+    ],
+    ids=str,
+)
+async def test_only_fusion_and_reranking_look_further_down_than_what_they_return(
+    options: dict[str, Any], page: int
+) -> None:
+    corpus, store = serving(*make_hits(60))
+
+    await make_pipeline(corpus, store, reranker=FakeReranker()).search(ask(limit=10, **options), soon())
+
+    assert [asked["limit"] for _, asked in store.calls] == [page]
+
+
+async def test_a_short_page_that_deletes_crowd_is_followed_by_a_long_one() -> None:
+    deleted, kept = make_hits(15, prefix="gone"), make_hits(20, prefix="kept")
+    corpus, _ = serving(*kept)
+    store = FakeStore(hits=deleted + kept)
+
+    result = await make_pipeline(corpus, store).search(ask(limit=10, mode=Mode.DENSE), soon())
+
+    assert [hit.id for hit in result.hits] == [hit.id for hit in kept[:10]]
+    assert [options["limit"] for _, options in store.calls] == [15, 50]
 
 
 async def test_fewer_hits_than_asked_for_are_a_shortfall() -> None:

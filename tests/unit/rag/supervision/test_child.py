@@ -16,7 +16,7 @@ from rag.core.errors import ConfigurationError, UnknownStoreError
 from rag.supervision.backoff import Backoff
 from rag.supervision.child import Child, Plan
 from rag.supervision.guard import Guard
-from rag.supervision.process import Launch, describe_exit
+from rag.supervision.process import Launch, describe_exit, spawn
 
 SLEEPS = "import time\nprint('起来了', flush=True)\ntime.sleep(60)"
 DIES = "print('cannot go on')\nraise SystemExit(7)"
@@ -35,6 +35,7 @@ class Stage:
         self.folder = folder
         self.log = folder / "child.log"
         self.reports = list[str]()
+        self.troubles = list[str]()
         self.heard = asyncio.Event()
         self.hurry = asyncio.Event()
 
@@ -55,16 +56,17 @@ class Stage:
         grace: float = 10.0,
         first: float = 0.01,
         refused: Callable[[ConfigurationError], None] | None = None,
+        python: str = sys.executable,
     ) -> AsyncIterator[Child]:
         async def launch() -> Launch:
-            return Launch(arguments=(sys.executable, "-c", str(program)), environment={"PYTHONIOENCODING": "utf-8"})
+            return Launch(arguments=(python, "-c", str(program)), environment={"PYTHONIOENCODING": "utf-8"})
 
         async def probe() -> bool:
             return self.log.exists() and bool(self.log.read_bytes())
 
         plan = Plan(
             name="child", launch=launch if isinstance(program, str) else program, probe=probe, log=self.log,
-            where="here", grace=grace, resigned="we go on without", refused=refused,
+            where="here", grace=grace, resigned="we go on without", refused=refused, troubled=self.troubles.append,
         )  # fmt: skip
         child = Child(plan, guard=Guard(lock=-1), report=self.report, backoff=Backoff(first=first, longest=first))
         running = asyncio.create_task(child.run())
@@ -108,6 +110,7 @@ async def test_the_end_of_the_log_is_shown_when_it_keeps_dying(stage: Stage) -> 
         await stage.until(lambda: any("keeps ending" in report for report in stage.reports))
 
     assert "| cannot go on" in stage.reports
+    assert f"child keeps ending; see {stage.log}" in stage.troubles
     assert any("ended (exit code 7)" in report for report in stage.reports)
 
 
@@ -150,6 +153,32 @@ async def test_a_child_that_cannot_be_configured_resigns_once_with_the_reason(st
         await stage.until(lambda: bool(stage.reports))
 
     assert stage.reports == ["cannot be started: no weights; we go on without"]
+    assert stage.troubles == ["child cannot be started: no weights"]
+
+
+async def test_a_program_that_is_not_there_is_tried_again(stage: Stage) -> None:
+    async with stage.child(SLEEPS, python="/no/such/program"):
+        await stage.until(lambda: len(stage.troubles) > 1)
+
+    assert stage.reports[0].startswith("could not be started: No such file or directory; starting again in ")
+
+
+async def test_a_child_that_is_ready_is_in_no_trouble(stage: Stage) -> None:
+    async with stage.child(SLEEPS) as child:
+        await stage.until(child.ready.is_set)
+
+    assert stage.troubles == [""]
+
+
+async def test_variables_that_are_only_defaults_give_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANCHORAGE_TEST_GIVEN", "by the user")
+    program = "import os; print(os.environ['ANCHORAGE_TEST_GIVEN'], os.environ['ANCHORAGE_TEST_OTHER'])"
+    defaults = {"ANCHORAGE_TEST_GIVEN": "by us", "ANCHORAGE_TEST_OTHER": "by us"}
+
+    process = await spawn(Launch(arguments=(sys.executable, "-c", program), defaults=defaults), log=tmp_path / "log")
+
+    assert await process.wait() == 0
+    assert (tmp_path / "log").read_text() == "by the user by us\n"
 
 
 async def test_a_stop_while_the_command_is_being_made_ends_that(stage: Stage) -> None:

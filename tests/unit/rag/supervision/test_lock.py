@@ -45,6 +45,17 @@ def test_a_shorter_record_replaces_a_longer_one(tmp_path: Path) -> None:
         assert read_owner(tmp_path) == Owner(pid=os.getpid(), url="http://b")
 
 
+def test_the_record_says_why_generation_is_not_to_be_had(tmp_path: Path) -> None:
+    with hold_folder(tmp_path) as lock:
+        lock.record(Owner(pid=os.getpid(), url="http://b", no_generation="vllm keeps ending"))
+        told = read_owner(tmp_path)
+        lock.record(Owner(pid=os.getpid(), url="http://b"))
+
+        assert told is not None
+        assert told.no_generation == "vllm keeps ending"
+        assert read_owner(tmp_path) == Owner(pid=os.getpid(), url="http://b")
+
+
 def test_a_file_in_place_of_the_folder_is_a_data_folder_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 

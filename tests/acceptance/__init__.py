@@ -1,0 +1,1 @@
+"""Claims about the whole service, with every part real."""

