@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
@@ -107,7 +108,6 @@ async def fill(url: str, rows: int, words: random.Random) -> str:
             for number in range(rows // CHUNKS):
                 await _publish(catalog, store, embedder, number, [_text(words, WORDS) for _ in range(CHUNKS)])
                 countdown.show((number + 1) * CHUNKS)
-            click.echo("building the vector index …", err=True)
         return view.physical
 
 
@@ -123,8 +123,22 @@ async def _index_made_last(url: str, physical: str) -> AsyncIterator[None]:
         ((name, definition),) = await found.fetchall()
         await connection.execute(f"DROP INDEX {name}".encode())
         yield
-        await connection.execute(definition.encode())
+        async with asyncio.TaskGroup() as group:
+            build = group.create_task(connection.execute(definition.encode()), name="index build")
+            await _show_build(url, build)
         await connection.execute(f'ANALYZE anchorage_vectors."r_{physical}"'.encode())
+
+
+async def _show_build(url: str, build: asyncio.Task[Any]) -> None:
+    countdown = Countdown("percent of the vector index", 100)
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        while not (await asyncio.wait({build}, timeout=1.0))[0]:
+            found = await connection.execute(
+                "SELECT 100 * blocks_done / blocks_total FROM pg_stat_progress_create_index WHERE blocks_total > 0"
+            )
+            for (percent,) in await found.fetchall():
+                countdown.show(max(1, percent))
+    countdown.show(100)
 
 
 async def _publish(catalog: Catalog, store: VectorStore, embedder: Embedder, number: int, texts: Sequence[str]) -> None:

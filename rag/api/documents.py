@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from rag.api.deps import json_response, read_body, scope_of, services_of
+from rag.api.deps import check_model, json_response, read_body, scope_of, services_of
 from rag.api.documentation import takes
 from rag.api.metadata import accept_metadata
 from rag.api.names import document_id
@@ -157,5 +157,7 @@ async def _chunks(services: Services, scope: Scope, physical: str, document: UUI
 @router.post("/{document}/retry", status_code=202)
 async def retry_document(request: Request, collection: str, document: str) -> Response:
     """Queue the document again; what is served stays served until the new attempt publishes."""
-    view = await services_of(request).catalog.retry_document(scope_of(request), collection, document_id(document))
+    services, scope = services_of(request), scope_of(request)
+    check_model(await services.catalog.collection(scope, collection), services)
+    view = await services.catalog.retry_document(scope, collection, document_id(document))
     return json_response(document_json(view), 202)

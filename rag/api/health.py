@@ -19,6 +19,8 @@ router = APIRouter(tags=["health"])
 
 SCRAPE_SECONDS = 1.0
 
+_ALWAYS_SHOWN = ("todo", "doing", "failed")
+
 
 @router.get("/livez")
 async def livez() -> Response:
@@ -49,6 +51,6 @@ async def _refresh_jobs(services: Services) -> None:
     counts = await services.catalog.job_counts()
     age = await services.catalog.oldest_job_age()
     JOBS.clear()
-    for state, count in counts.items():
+    for state, count in (dict.fromkeys(_ALWAYS_SHOWN, 0) | dict(counts)).items():
         JOBS.labels(state).set(count)
     JOB_OLDEST_AGE_SECONDS.set(age)

@@ -34,9 +34,10 @@ def models_dir() -> Path:
 
 
 @pytest.fixture(scope="package")
-def retrieval(models_dir: Path) -> Iterator[Service]:
-    """A service without vLLM, on which nothing is ingested yet."""
-    yield from _running({**SETTINGS, "ANCHORAGE_MODELS_DIR": str(models_dir), "ANCHORAGE_GENERATION__MANAGED": "false"})
+def ingesting() -> Iterator[Service]:
+    """A service for what ingest makes of documents: the models, which have no part in that, are left out."""
+    hashing = {"ANCHORAGE_EMBEDDING__MODEL": "hash-384", "ANCHORAGE_RERANK__ENABLED": "false"}
+    yield from _running({**SETTINGS, **hashing, "ANCHORAGE_GENERATION__MANAGED": "false"})
 
 
 @pytest.fixture(scope="package")
@@ -68,8 +69,15 @@ def ingested(starting: Service) -> dict[str, dict[str, Any]]:
 
 
 @pytest.fixture
-def service(starting: Service, ingested: dict[str, dict[str, Any]]) -> Service:
-    """The service with the examples in it, and everything ready."""
-    waited = starting.run("up", "--detach", "--wait", "generation")
-    assert waited.returncode == 0, waited.stderr
+def populated(starting: Service, ingested: dict[str, dict[str, Any]]) -> Service:
+    """The service with the examples in it; vLLM may still be loading."""
+    assert ingested
     return starting
+
+
+@pytest.fixture
+def service(populated: Service) -> Service:
+    """The service with the examples in it, and everything ready."""
+    waited = populated.run("up", "--detach", "--wait", "generation")
+    assert waited.returncode == 0, waited.stderr
+    return populated

@@ -93,12 +93,19 @@ class Service:
         except httpx.HTTPError:
             return {}
 
+    def status(self, dependency: str) -> str | None:
+        """How one dependency is."""
+        found: str | None = self.readiness().get("dependencies", {}).get(dependency, {}).get("status")
+        return found
+
     def ready(self) -> bool:
+        """Whether every dependency is ready."""
         return self.readiness().get("status") == "ready"
 
     def documents(self, collection: str = COLLECTION) -> dict[str, dict[str, Any]]:
         """Every document of a collection by its source."""
-        listing = self.json("documents", "list", "-c", collection, "--limit", "200")["documents"]
+        with self.client() as client:
+            listing = client.get(f"/v1/collections/{collection}/documents", params={"limit": 200}).json()["documents"]
         found = {document["source"]: document for document in listing}
         assert len(found) == len(listing), "a source stands in the list twice"
         return found

@@ -117,6 +117,7 @@ def test_a_document_lives_on_the_command_line_from_ingest_to_delete(service: Ser
     (document,) = service.json("ingest", str(file), "-c", "灯塔")["documents"]
     (collection,) = [found for found in service.json("collections", "list")["collections"] if found["name"] == "灯塔"]
 
+    listed = service.json("documents", "list", "-c", "灯塔", "--state", "published")["documents"]
     shown = service.json("documents", "show", "-c", "灯塔", document["id"], "--chunks")
     retried = service.json("documents", "retry", "-c", "灯塔", document["id"])
     until(lambda: service.documents("灯塔")[file.name]["state"] == "published", what="published again")
@@ -125,7 +126,7 @@ def test_a_document_lives_on_the_command_line_from_ingest_to_delete(service: Ser
 
     assert (collection["embedding_model"], collection["dimension"]) == ("multilingual-e5-small", 384)
     assert "每十二秒闪光两次" in "".join(chunk["text"] for chunk in shown["chunk_list"])
-    assert retried["id"] == document["id"]
+    assert [each["id"] for each in listed] == [retried["id"]] == [document["id"]]
     assert [hit["source"] for hit in hits] == [file.name]
     assert (deleted.returncode, service.documents("灯塔")) == (0, {})
     assert service.json("jobs", "--stuck")["jobs"] == []

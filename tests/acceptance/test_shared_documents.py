@@ -17,16 +17,16 @@ BESIDE = (".expected.md", ".truth.csv")
 
 
 def test_every_document_of_the_six_formats_ends_published_or_failed_with_a_code(
-    shared: Path, retrieval: Service
+    shared: Path, ingesting: Service
 ) -> None:
     found = [path for path in sorted((shared / "data" / "documents").rglob("*")) if path.suffix in FORMATS]
     documents = [path for path in found if not path.name.endswith(BESIDE)]
-    folder = retrieval.folder / "documents"
+    folder = ingesting.folder / "documents"
     folder.mkdir()
     for path in documents:
         shutil.copy(path, folder / path.name)
 
-    done = retrieval.run("ingest", str(folder), "-c", "documents", "--json")
+    done = ingesting.run("ingest", str(folder), "-c", "documents", "--json")
 
     report = json.loads(done.stdout)
     failed = [document for document in report["documents"] if document["state"] != "published"]

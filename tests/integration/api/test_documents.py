@@ -52,6 +52,48 @@ async def test_several_files_are_accepted_at_once(service: Running) -> None:
     assert "location" not in response.headers
 
 
+@pytest.mark.parametrize("action", ["", "/text", "/chunks", "/retry"])
+async def test_a_document_of_an_unknown_collection_names_the_collection(service: Running, action: str) -> None:
+    method = "POST" if action == "/retry" else "GET"
+
+    response = await service.http.request(method, f"/v1/collections/nowhere/documents/{UNKNOWN}{action}")
+
+    assert problem(response) == (404, "collection_not_found")
+
+
+async def test_a_number_beyond_64_bits_in_metadata_does_not_spoil_the_listing(service: Running) -> None:
+    path = await service.collection()
+
+    accepted = await service.http.post(f"{path}/documents", json={"text": "t", "source": "s", "metadata": {"n": 1e30}})
+    listed = await service.http.get(f"{path}/documents")
+
+    assert accepted.status_code == 202
+    assert [document["metadata"] for document in listed.json()["documents"]] == [{"n": 1e30}]
+
+
+async def test_metadata_changed_by_several_clients_at_once_is_the_same_in_catalog_and_store(service: Running) -> None:
+    path = await service.collection(fields={"year": "integer"})
+    document = await service.document(path, "A harbour.")
+    where = f"{path}/documents/{document['id']}"
+
+    changes = [service.http.patch(where, json={"metadata": {"year": year}}) for year in range(16)]
+    responses = await asyncio.gather(*changes)
+
+    shown = (await service.http.get(where)).json()["metadata"]
+    [hit] = (await service.http.post(f"{path}/search", json={"query": "harbour"})).json()["hits"]
+    assert {response.status_code for response in responses} == {200}
+    assert hit["metadata"] == shown
+
+
+async def test_a_document_is_listed_by_a_source_in_another_normal_form(service: Running) -> None:
+    path = await service.collection()
+    await service.http.post(f"{path}/documents", json={"text": "t", "source": "caf\u00e9.txt"})
+
+    listed = await service.http.get(f"{path}/documents", params={"source": "cafe\u0301.txt"})
+
+    assert listed.json()["total"] == 1
+
+
 async def test_the_same_bytes_again_are_unchanged(service: Running) -> None:
     path = await service.collection()
     body = {"text": "Some text.", "source": "a.txt"}

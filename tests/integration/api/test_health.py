@@ -72,6 +72,7 @@ async def test_metrics_count_requests_by_route_and_jobs_by_state(service: Runnin
     assert response.status_code == 200
     assert 'rag_http_requests_total{method="POST",route="/v1/collections/{collection}/documents"' in response.text
     assert 'rag_jobs{state="todo"}' in response.text
+    assert 'rag_jobs{state="failed"} 0.0' in response.text
     assert path not in response.text
 
 
