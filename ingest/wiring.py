@@ -7,9 +7,10 @@ import json
 import logging
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 from ingest.chunking import RecursiveChunker
 from ingest.parsing import open_parser
@@ -19,11 +20,12 @@ from ingest.sweeper import Sweeper
 from ingest.worker import run_worker as run_jobs
 from rag.blobs import FileBlobs
 from rag.catalog import Catalog
-from rag.core.errors import ConfigurationError
-from rag.core.ports import Tokenizer
+from rag.catalog.alignment import align_metadata
+from rag.core.errors import CollectionNotFoundError, ConfigurationError
+from rag.core.ports import Tokenizer, VectorStore
 from rag.embedding import RemoteEmbedder, hash_dimension, load_tokenizer, open_remote_embedder
-from rag.embedding.model_folder import folder_dimension
-from rag.models import Precision, resolve
+from rag.embedding.model_folder import require_dimension
+from rag.models import ModelKind, Precision, resolve
 from rag.settings import Settings
 from rag.wiring import Storage, open_storage, socket_of_models
 
@@ -50,6 +52,7 @@ class Ingest:
     catalog: Catalog
     pipeline: IngestPipeline
     sweeper: Sweeper
+    store: VectorStore
     blobs: FileBlobs | None
 
     async def sweep(self) -> None:
@@ -57,6 +60,11 @@ class Ingest:
         await self.sweeper.sweep()
         if self.blobs is not None:
             await self.catalog.sweep_blobs(self.blobs)
+
+    async def align(self, tenant: str, document: UUID) -> None:
+        """Bring the store's metadata of a document to what the catalog says."""
+        with suppress(CollectionNotFoundError):
+            await align_metadata(self.catalog, self.store, tenant=tenant, document=document)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +109,7 @@ async def open_ingest(settings: Settings) -> AsyncIterator[Ingest]:
             catalog=storage.catalog,
             pipeline=pipeline,
             sweeper=Sweeper(storage.catalog, storage.store),
+            store=storage.store,
             blobs=_file_blobs(storage),
         )
 
@@ -114,6 +123,7 @@ async def run_worker(settings: Settings) -> None:
                 ingest.catalog.queue,
                 ingest.pipeline,
                 ingest.sweep,
+                ingest.align,
                 concurrency=settings.ingest.concurrency + WAITING_FOR_PUBLISH,
                 stop=stop,
                 grace=GRACE_SECONDS,
@@ -156,11 +166,16 @@ def _model(settings: Settings) -> _Model:
     if hashed is not None:
         return _Model(tokenizer=load_tokenizer(name), dimension=hashed, window=None)
     precision = _PRECISIONS.get(settings.embedding.precision)
-    place = resolve(name, models_dir=settings.models_folder, precision=precision, report=_logger.info)
-    dimension = folder_dimension(Path(place))
-    if dimension is None:
-        raise ConfigurationError(f"the folder of the embedding model {name} does not say how long its vectors are")
-    return _Model(tokenizer=load_tokenizer(place), dimension=dimension, window=_window(Path(place)))
+    place = Path(
+        resolve(
+            name,
+            models_dir=settings.models_folder,
+            precision=precision,
+            kind=ModelKind.EMBEDDER,
+            report=_logger.info,
+        )
+    )
+    return _Model(tokenizer=load_tokenizer(place), dimension=require_dimension(place), window=_window(place))
 
 
 def _window(folder: Path) -> int | None:

@@ -9,6 +9,7 @@ from uuid import UUID
 
 INGEST_DOCUMENT = "ingest_document"
 SWEEP = "sweep"
+ALIGN_METADATA = "align_metadata"
 
 Handlers: TypeAlias = Mapping[str, Callable[..., Awaitable[None]]]
 
@@ -41,6 +42,7 @@ async def run_worker(
     queue: JobQueue,
     pipeline: DocumentPipeline,
     sweep: Callable[[], Awaitable[object]],
+    align: Callable[[str, UUID], Awaitable[None]],
     *,
     concurrency: int,
     stop: asyncio.Event,
@@ -49,8 +51,9 @@ async def run_worker(
 ) -> None:
     """Run jobs until ``stop`` is set, ``concurrency`` at a time.
 
-    Jobs of workers that gave no sign for ``stalled_after`` seconds are taken over, garbage is swept as jobs of
-    the queue. After ``stop`` the running ones have ``grace`` seconds; then they are cancelled and wait again.
+    Jobs of workers that gave no sign for ``stalled_after`` seconds are taken over. Garbage is swept by jobs of the
+    queue too, and ``align`` writes a document's metadata from the catalog to the store. After ``stop`` the running
+    ones have ``grace`` seconds; then they are cancelled and wait again.
     """
 
     async def ingest_document(tenant: str, document: str) -> None:
@@ -59,8 +62,11 @@ async def run_worker(
     async def sweep_garbage() -> None:
         await sweep()
 
+    async def align_metadata(tenant: str, document: str) -> None:
+        await align(tenant, UUID(document))
+
     await queue.run(
-        {INGEST_DOCUMENT: ingest_document, SWEEP: sweep_garbage},
+        {INGEST_DOCUMENT: ingest_document, SWEEP: sweep_garbage, ALIGN_METADATA: align_metadata},
         concurrency=concurrency,
         stop_event=stop,
         grace=grace,

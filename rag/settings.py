@@ -6,6 +6,9 @@ Environment variables carry the prefix ``ANCHORAGE_`` and ``__`` between levels,
 
 from __future__ import annotations
 
+import difflib
+import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +19,11 @@ from rag.core.errors import ConfigurationError
 from rag.core.types import EVERY_LANGUAGE, Mode
 
 MEBIBYTE = 2**20
+
+_PREFIX = "ANCHORAGE_"
+_LEVEL = "__"
+_NOT_OURS = ("ANCHORAGE_SHARED", "ANCHORAGE_TEST_")
+"""What tests and tools are told by the environment begins with one of these."""
 
 
 class _Group(BaseModel):
@@ -52,7 +60,7 @@ class StoreSettings(_Group):
 
 
 class EmbeddingSettings(_Group):
-    """The embedding model: a known name, a folder, or a name of a model hub's cache."""
+    """The embedding model: a known name, a folder, or a name in the local hub cache."""
 
     model: str = "multilingual-e5-small"
     precision: Literal["auto", "fp32", "bf16", "fp16", "int8"] = "auto"
@@ -127,7 +135,7 @@ class Settings(BaseSettings):
     """The whole configuration of one service."""
 
     model_config = SettingsConfigDict(
-        env_prefix="ANCHORAGE_", env_nested_delimiter="__", extra="forbid", frozen=True, env_file=None
+        env_prefix=_PREFIX, env_nested_delimiter=_LEVEL, extra="forbid", frozen=True, env_file=None
     )
 
     data_dir: Path = Path("anchorage-data")
@@ -150,6 +158,7 @@ class Settings(BaseSettings):
 
 def load_settings(**overrides: Any) -> Settings:
     """Read the environment; ``overrides`` win. Raises ``ConfigurationError`` naming each faulty variable."""
+    _refuse_unknown(name.upper() for name in os.environ)
     try:
         return Settings(**{name: value for name, value in overrides.items() if value is not None})
     except ValidationError as error:
@@ -157,5 +166,41 @@ def load_settings(**overrides: Any) -> Settings:
         raise ConfigurationError(f"the configuration cannot be used: {faults}") from error
 
 
+def _refuse_unknown(variables: Iterator[str]) -> None:
+    values, groups = set(_values()), {_variable((name,)) for name, _ in _groups()}
+    unknown = sorted(
+        name
+        for name in variables
+        if name.startswith(_PREFIX)
+        and not name.startswith(_NOT_OURS)
+        and name not in values | groups
+        and not any(name.startswith(f"{value}{_LEVEL}") for value in values)
+    )
+    if unknown:
+        raise ConfigurationError("; ".join(f"there is no setting {name}{_hint(name, values)}" for name in unknown))
+
+
+def _hint(name: str, values: set[str]) -> str:
+    shorter = {value.removeprefix(_PREFIX): value for value in sorted(values)}
+    nearest = difflib.get_close_matches(name.removeprefix(_PREFIX), shorter, n=1, cutoff=0.5)
+    return f"; did you mean {shorter[nearest[0]]}?" if nearest else ""
+
+
+def _values() -> Iterator[str]:
+    """The variable of each value; ``__`` may follow where it is a mapping."""
+    groups = dict(_groups())
+    for name in Settings.model_fields:
+        if name in groups:
+            yield from (_variable((name, inner)) for inner in groups[name].model_fields)
+        else:
+            yield _variable((name,))
+
+
+def _groups() -> Iterator[tuple[str, type[_Group]]]:
+    for name, field in Settings.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, _Group):
+            yield name, field.annotation
+
+
 def _variable(location: tuple[int | str, ...]) -> str:
-    return "ANCHORAGE_" + "__".join(str(part).upper() for part in location)
+    return _PREFIX + _LEVEL.join(str(part).upper() for part in location)

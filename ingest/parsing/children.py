@@ -14,7 +14,6 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -38,7 +37,8 @@ _RESTART_PAUSE = 1.0
 _SMALL_REPLY = 65_536
 _PIPE_BYTES = 2**20
 _FOLDER_PREFIX = "anchorage-parse-"
-_LEFTOVER_SECONDS = 3600.0
+_CLOCK_SECONDS = 2.0
+"""How far the clocks of processes and files may be apart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,14 +282,23 @@ def _clear(folder: Path) -> None:
             entry.unlink(missing_ok=True)
 
 
-def remove_leftovers(temporary: Path, *, older_than: float = _LEFTOVER_SECONDS) -> None:
-    """Remove the folders of owners that were killed: these exist no longer and their folders lay long untouched."""
+def remove_leftovers(temporary: Path) -> None:
+    """Remove the folders of owners that were killed: no process has their number, or one that began later."""
     for folder in temporary.glob(f"{_FOLDER_PREFIX}*-*"):
         owner = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
         with suppress(FileNotFoundError):
-            old = time.time() - folder.stat().st_mtime > older_than
-            if old and owner.isdigit() and not psutil.pid_exists(int(owner)):
+            if owner.isdigit() and not _owns(int(owner), folder):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _owns(pid: int, folder: Path) -> bool:
+    touched = folder.stat().st_mtime
+    try:
+        return psutil.Process(pid).create_time() <= touched + _CLOCK_SECONDS
+    except psutil.NoSuchProcess:
+        return False
+    except psutil.AccessDenied:
+        return True
 
 
 @asynccontextmanager

@@ -89,6 +89,16 @@ def decode(content: bytes, *, declared: Iterable[str] = ()) -> Decoded:
     raise ParseError("the text is in no encoding that could be recognised", code="undecodable")
 
 
+def decode_plain(content: bytes) -> Decoded:
+    """The same for a format that has no place for NUL. Raises ``ParseError``: ``undecodable``, ``malformed``."""
+    decoded = decode(content)
+    at = decoded.text.find("\0")
+    if at >= 0:
+        line = decoded.text.count("\n", 0, at) + 1
+        raise ParseError(f"line {line} holds a NUL character, which is not text", code="malformed")
+    return decoded
+
+
 def _plausible(content: bytes, declared: Iterable[str]) -> Iterable[str]:
     wide = wide_encoding(content[: SAMPLE_BYTES // 16])
     if wide is not None:

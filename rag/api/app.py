@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from rag.api import answer, collections, documents, health, ingestion, jobs, search
+from rag.api.deps import check_query
 from rag.api.disconnect import end
 from rag.api.documentation import described
 from rag.api.limits import Limits
@@ -21,7 +22,7 @@ from rag.telemetry import sample_loop_lag
 UPLOADS_IN_MEMORY = 4
 """How many files are held whole at once while they are kept; the others wait on disk."""
 
-ROUTERS = (search, answer, documents, ingestion, collections, jobs, health)
+ROUTERS = (search, answer, documents, ingestion, collections, jobs)
 
 
 def create_app(
@@ -60,6 +61,7 @@ def create_app(
     for error in HANDLED:
         app.add_exception_handler(error, answer_error)
     for module in ROUTERS:
-        app.include_router(module.router)
+        app.include_router(module.router, dependencies=[Depends(check_query)])
+    app.include_router(health.router)
     app.openapi = described(app)  # type: ignore[method-assign]
     return app

@@ -45,6 +45,15 @@ def limits_of(request: Request) -> Limits:
     return limits
 
 
+async def check_query(request: Request) -> None:
+    """Raise ``InvalidRequestError`` for query parameters that the route does not have: a misspelt one is no filter."""
+    known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
+    unknown = sorted(set(request.query_params) - known)
+    if unknown:
+        has = f"this route has {', '.join(sorted(known))}" if known else "this route has none"
+        raise InvalidRequestError(f"unknown query parameter {', '.join(unknown)}; {has}")
+
+
 def scope_of(_: Request) -> Scope:
     """On whose behalf the request is made: there is one tenant."""
     return _SCOPE

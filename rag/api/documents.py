@@ -17,14 +17,12 @@ from rag.api.metadata import accept_metadata
 from rag.api.names import document_id
 from rag.api.schemas import MetadataBody
 from rag.api.views import chunk_json, document_json
+from rag.catalog.alignment import align_metadata
 from rag.core.errors import ConflictError, UpstreamError
 from rag.core.names import source_name
 from rag.core.types import (
     ByDocument,
-    CollectionView,
     DocumentState,
-    DocumentView,
-    Metadata,
     Quality,
     Record,
     Scope,
@@ -37,7 +35,6 @@ CLEANUP_SECONDS = 5.0
 MAX_PAGE = 500
 
 _READS = 3
-_WRITES = 20
 
 _logger = logging.getLogger(__name__)
 
@@ -76,20 +73,8 @@ async def update_metadata(request: Request, collection: str, document: str) -> R
     target = await services.catalog.collection(scope, collection)
     metadata = accept_metadata(body.metadata, target.spec.filterable)
     view = await services.catalog.update_metadata(scope, target.name, document_id(document), metadata)
-    return json_response(document_json(await _align_store(services, scope, target, view, metadata)))
-
-
-async def _align_store(
-    services: Services, scope: Scope, target: CollectionView, view: DocumentView, metadata: Metadata
-) -> DocumentView:
-    """Write to the store until the catalog says what was written: concurrent changes may come in another order."""
-    for _ in range(_WRITES):
-        await services.store.update_metadata(target.physical, scope.as_service(), view.id, metadata)
-        now = await services.catalog.get_document(scope, target.name, view.id)
-        if now.metadata == metadata:
-            return view
-        metadata = now.metadata
-    raise ConflictError("the metadata is being replaced over and over; try again")
+    await align_metadata(services.catalog, services.store, tenant=scope.tenant, document=view.id)
+    return json_response(document_json(view))
 
 
 @router.delete("/{document}", status_code=204)

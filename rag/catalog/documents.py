@@ -27,6 +27,7 @@ from rag.catalog.rows import (
 )
 from rag.catalog.statistics import move_statistics
 from rag.core.errors import CollectionNotFoundError, ConflictError, DocumentNotFoundError
+from rag.core.filters import read_metadata
 from rag.core.types import BlobRef, DocumentState, DocumentView, Metadata, Page, Receipt, Scope
 
 _FROM = f"documents d JOIN {LIVE} ON c.id = d.collection"
@@ -40,6 +41,10 @@ _PAGE = (
     f"SELECT {DOCUMENT_COLUMNS} FROM {_FROM} WHERE {_FILTERED} "
     "AND (%(moment)s::timestamptz IS NULL OR (d.created_at, d.id) < (%(moment)s::timestamptz, %(after)s::uuid)) "
     "ORDER BY d.created_at DESC, d.id DESC LIMIT %(limit)s"
+)
+_METADATA = (
+    f"SELECT p.name AS physical, p.spec::text AS spec, d.metadata FROM {_FROM} "
+    "WHERE d.tenant = %(tenant)s AND d.id = %(id)s"
 )
 _COUNT = f"SELECT count(*) AS total FROM {_FROM} WHERE {_FILTERED}"
 _COLLECTION = f"SELECT c.id, p.id AS physical, p.spec::text AS spec FROM {LIVE} WHERE c.tenant = %s AND c.name = %s"
@@ -174,7 +179,8 @@ class Documents:
     async def update_metadata(self, scope: Scope, collection: str, id: UUID, metadata: Metadata) -> DocumentView:
         """Replace the user metadata, without a new ingest where none is running; bumps the epoch.
 
-        A running attempt carries the old metadata: it loses its right and the document is queued again.
+        A running attempt carries the old metadata: it loses its right and the document is queued again. The
+        caller writes to the store with ``align_metadata``; a job does it again, should the caller not come to it.
         """
         async with self._database.transaction() as connection:
             home = await _collection(connection, scope, collection, lock=True)
@@ -186,7 +192,15 @@ class Documents:
             await connection.execute("UPDATE collections SET epoch = epoch + 1 WHERE id = %s", (home["id"],))
             if before["state"] == DocumentState.RUNNING:
                 await self._requeue(connection, scope.tenant, id)
+            await self._queue.defer_alignment(connection, tenant=scope.tenant, document=id)
             return document_view(await _row(connection, scope, collection, id))
+
+    async def kept_metadata(self, tenant: str, id: UUID) -> tuple[str, Metadata] | None:
+        """The physical collection and the metadata of a document; ``None`` where it is gone."""
+        row = await self._database.row(_METADATA, {"tenant": tenant, "id": id})
+        if row is None:
+            return None
+        return row["physical"], read_metadata(row["metadata"], read_spec(row["spec"]).filterable)
 
     async def retry_document(self, scope: Scope, collection: str, id: UUID) -> DocumentView:
         """Queue again what has ended, keeping its history. Raises ``ConflictError`` for what has not."""

@@ -16,7 +16,7 @@ from procrastinate.utils import utcnow
 
 from rag.catalog.database import Connection, Database
 from rag.catalog.errors import catalog_errors
-from rag.catalog.worker import INGEST, QUEUE, SWEEP, Handlers, WorkerPlan, run_worker
+from rag.catalog.worker import ALIGN, INGEST, QUEUE, SWEEP, Handlers, WorkerPlan, run_worker
 
 _MOST_REQUEUED = 1000
 _KEPT_HOURS = 72
@@ -56,6 +56,12 @@ class Queue:
         job = self._app.configure_task(INGEST, queue=QUEUE, lock=str(document), connection=connection)
         await job.defer_async(tenant=tenant, document=str(document))
 
+    async def defer_alignment(self, connection: Connection, *, tenant: str, document: UUID) -> None:
+        """Within the transaction that changes a document's metadata: have it written to the store."""
+        lock = f"{ALIGN} {document}"
+        job = self._app.configure_task(ALIGN, queue=QUEUE, lock=lock, connection=connection)
+        await job.defer_async(tenant=tenant, document=str(document))
+
     async def defer_sweep(self, connection: Connection) -> None:
         """Within the caller's transaction: have the garbage removed soon."""
         if not await _waits(connection, SWEEP):
@@ -73,10 +79,10 @@ class Queue:
     ) -> None:
         """Run jobs until ``stop_event``: then take no more, wait ``grace`` seconds, cancel what is left.
 
-        ``handlers`` by task name: ``ingest_document(tenant=…, document=…)`` and ``sweep()``. An ingest that
-        raises is run again with a growing pause; an ``UpstreamError`` (an outage) does not count as a try.
-        Outages of the database are waited out. Every ``upkeep_every`` seconds stalled jobs are retried
-        and a sweep is deferred.
+        ``handlers`` by task name: ``ingest_document(tenant=…, document=…)``, ``align_metadata(tenant=…,
+        document=…)`` and ``sweep()``. What raises, unless it is a sweep, is run again with a growing pause; an
+        ``UpstreamError`` (an outage) does not count as a document's try. Outages of the database are waited out.
+        Every ``upkeep_every`` seconds stalled jobs are retried and a sweep is deferred.
         """
 
         async def upkeep() -> None:

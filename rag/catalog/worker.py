@@ -24,6 +24,7 @@ _logger = logging.getLogger(__name__)
 QUEUE = "anchorage"
 INGEST = "ingest_document"
 SWEEP = "sweep"
+ALIGN = "align_metadata"
 
 Handlers: TypeAlias = Mapping[str, Callable[..., Awaitable[None]]]
 
@@ -42,7 +43,7 @@ class _Again(BaseRetryStrategy):
         """At once after a stop of the worker; a failed sweep comes round by itself."""
         if isinstance(exception, asyncio.CancelledError):
             return RetryDecision(retry_in={"seconds": 0})
-        if job.task_name != INGEST:
+        if job.task_name == SWEEP:
             return None
         pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** min(job.attempts, 16))
         return RetryDecision(retry_in={"seconds": int(pause * random.uniform(1.0, 1.5))})  # noqa: S311  jitter

@@ -14,7 +14,7 @@ from rag.models import MODELS, list_models
 from rag.settings import Settings
 from rag.supervision.addresses import require_free
 from rag.supervision.lock import read_owner
-from rag.supervision.models import vllm_interpreter, wanted_models
+from rag.supervision.models import require_models, vllm_interpreter, wanted_models
 from rag.supervision.plans import require_store
 from rag.supervision.vllm import find_accelerator
 
@@ -86,14 +86,14 @@ def _check_store(settings: Settings) -> str:
 
 def _check_models(settings: Settings) -> str:
     """Say of each configured model where it comes from. Raises ``ConfigurationError`` for one that cannot be had."""
+    found = require_models(settings)
     known = {status.name: status for status in list_models(models_dir=settings.models_folder)}
     wanted = list(wanted_models(settings, accelerator=find_accelerator()))
     lacking = [name for name in wanted if not (known[name].prepared or known[name].installed)]
     if lacking:
         raise MissingExtraError("; ".join(f"{name} is missing: {MODELS[name].install}" for name in lacking))
-    others = [settings.embedding.model] if settings.embedding.model not in MODELS else []
     states = [f"{name} {'prepared' if known[name].prepared else 'will be prepared at the start'}" for name in wanted]
-    return ", ".join([*states, *(f"{name} as it is" for name in others)])
+    return ", ".join([*states, *(f"{name} in {folder}" for name, folder in found.items())]) or "none is loaded"
 
 
 def _describe_generation(settings: Settings) -> str:

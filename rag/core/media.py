@@ -6,6 +6,7 @@ the file name's extension, and the extension over a vague declaration such as ``
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Mapping
 from pathlib import PurePosixPath
@@ -52,7 +53,8 @@ _ALIASES = {
     "text/x-csv": CSV,
     "text/tab-separated-values": CSV,
 }
-_TEXTUAL = frozenset({HTML, MARKDOWN, TEXT, CSV})
+_PLAIN = frozenset({MARKDOWN, TEXT, CSV})
+_TEXTUAL = _PLAIN | {HTML}
 _EXTENSION = re.compile(r"\.[a-z][a-z0-9]{0,9}$")
 _HTML_START = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL
@@ -64,11 +66,12 @@ _FOREIGN = (
 )  # fmt: skip
 _ZIP = b"PK\x03\x04"
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_BYTE_ORDER_MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff")
+_WIDE_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _CONTROLS = bytes(code for code in range(32) if code not in b"\t\n\r\x0b\x0c\x1b") + b"\x7f"
 _NAMED_TEXT_CONTROLS = 0.10
 _UNNAMED_TEXT_CONTROLS = 0.005
 _WIDE_SHARE = 0.05
+_STRAY_SHARE = 0.8
 _LAST_PLANE = 0x10
 
 
@@ -85,6 +88,8 @@ def detect(source: str, head: bytes, declared: str | None) -> str:
     found = _by_magic(head, expected)
     if found is not None:
         return found
+    if (expected is None or expected in _PLAIN) and _holds_nul(head):
+        raise _unsupported(source)
     if expected is not None and (expected not in _TEXTUAL or is_text(head, tolerance=_NAMED_TEXT_CONTROLS)):
         return expected
     if expected is None and extension == "" and head and is_text(head, tolerance=_UNNAMED_TEXT_CONTROLS):
@@ -94,17 +99,38 @@ def detect(source: str, head: bytes, declared: str | None) -> str:
 
 def is_text(head: bytes, *, tolerance: float) -> bool:
     """Whether the bytes can be text in some encoding: at most the share ``tolerance`` are control characters."""
-    if head.startswith(_BYTE_ORDER_MARKS) or wide_encoding(head) is not None:
+    if _is_wide(head) or head.startswith(codecs.BOM_UTF8):
         return True
     controls = len(head) - len(head.translate(None, _CONTROLS))
     return controls <= tolerance * len(head)
 
 
+def _holds_nul(head: bytes) -> bool:
+    """Whether a NUL byte stands in it that is no half of a wide character."""
+    return b"\x00" in head and not _is_wide(head)
+
+
+def _is_wide(head: bytes) -> bool:
+    return head.startswith(_WIDE_MARKS) or wide_encoding(head) is not None
+
+
 def wide_encoding(head: bytes) -> str | None:
     """UTF-32 or UTF-16 without a byte order mark, told by where the NUL bytes are; ``None`` if it is neither."""
-    if b"\x00" not in head:
+    if b"\x00" not in head or _is_narrow(head):
         return None
     return next((encoding for encoding in _wide_candidates(head) if _plausible(head, encoding)), None)
+
+
+def _is_narrow(head: bytes) -> bool:
+    """Whether it reads as UTF-8 with stray NUL characters; wide text would have more of them or other controls."""
+    nuls = head.count(0)
+    if nuls >= _STRAY_SHARE * len(head) / 2 or len(head) - len(head.translate(None, _CONTROLS)) > nuls:
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _wide_candidates(head: bytes) -> list[str]:

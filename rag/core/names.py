@@ -15,9 +15,11 @@ _UNSEEN_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
 def source_name(text: str) -> str:
     """A document's source as it is kept: NFC, without control and direction characters.
 
-    It is a key and a label, never part of a path on this machine. Raises ``InvalidRequestError`` when
-    nothing is left or it is too long.
+    It is a key and a label, never part of a path on this machine. Raises ``InvalidRequestError`` when it holds
+    a NUL character, nothing is left or it is too long.
     """
+    if "\0" in text:
+        raise InvalidRequestError("a source holds no NUL character")
     name = visible(text)
     if not name:
         raise InvalidRequestError("a document needs a source: a file name, or the field source")

@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rag.core.errors import ConfigurationError
+
 
 def folder_dimension(folder: Path) -> int | None:
     """The length of the vectors that the model in ``folder`` gives; ``None`` where its files do not say."""
@@ -21,6 +23,14 @@ def folder_dimension(folder: Path) -> int | None:
             return width * max(1, sum(value is True for key, value in config.items() if key.startswith("pooling_mode")))
     width = _read(folder / "config.json").get("hidden_size")
     return width if isinstance(width, int) else None
+
+
+def require_dimension(folder: Path) -> int:
+    """The same. Raises ``ConfigurationError`` where the files do not say."""
+    dimension = folder_dimension(folder)
+    if dimension is None:
+        raise ConfigurationError(f"the embedding model in {folder} does not say how long its vectors are")
+    return dimension
 
 
 def _modules(folder: Path) -> list[str]:

@@ -1,13 +1,13 @@
 """Model folders made once from weights that installed packages carry.
 
 ``prepare`` turns the weights of a known model into a plain local folder; ``resolve`` turns any
-model setting (known name, folder, hub name) into what the loaders take. Nothing here uses a network.
+model setting (known name, folder, name in the local hub cache) into a folder. Nothing here uses a network.
 """
 
 from __future__ import annotations
 
 from rag.models.catalogue import MODELS
-from rag.models.prepared import ModelStatus, list_models, prepare, resolve
+from rag.models.prepared import ModelStatus, find_folder, list_models, prepare, resolve
 from rag.models.spec import ModelKind, ModelSpec, Precision, Report
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "ModelStatus",
     "Precision",
     "Report",
+    "find_folder",
     "list_models",
     "prepare",
     "resolve",

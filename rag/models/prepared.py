@@ -19,6 +19,7 @@ from rag.core.errors import ConfigurationError, DataFolderError, MissingExtraErr
 from rag.models.catalogue import MODELS, known
 from rag.models.fingerprint import file_hashes
 from rag.models.folder import exclusive, make_parent, new_folder, read_json, tree_size, write_json
+from rag.models.hub import ENTRIES, cached_folder, is_hub_name
 from rag.models.packages import library_versions, locate
 from rag.models.precision import choose_precision, cpu_features
 from rag.models.spec import ModelKind, ModelSpec, Precision, Recipe, Report
@@ -90,23 +91,49 @@ def resolve(
     *,
     models_dir: Path,
     precision: Precision | None = None,
+    kind: ModelKind | None = None,
     report: Report = ignore,
     models: Mapping[str, ModelSpec] = MODELS,
 ) -> str:
-    """Return what the loaders take for a model setting.
+    """Return the folder of a model setting, as an absolute path; a known name is prepared.
 
-    A known name is prepared, a folder is returned as an absolute path, any other name is returned as it is:
-    the loaders look it up in the local hub cache, or on a hub where one can be reached. Raises as ``prepare``,
-    and ConfigurationError for a path where no folder is.
+    Raises as ``prepare`` and ``find_folder``.
+    """
+    folder = find_folder(name_or_folder, kind=kind, models=models)
+    if folder is not None:
+        return str(folder)
+    return str(prepare(name_or_folder, models_dir=models_dir, precision=precision, report=report, models=models))
+
+
+def find_folder(
+    name_or_folder: str, *, kind: ModelKind | None = None, models: Mapping[str, ModelSpec] = MODELS
+) -> Path | None:
+    """Return the folder of a model setting that needs no preparation, ``None`` for a known name.
+
+    That is a folder, or a name such as ``organisation/model`` in the local hub cache. Raises ConfigurationError
+    for a name that is neither, a folder that holds no model, and a known name that is not of ``kind``.
     """
     if name_or_folder in models:
-        return str(prepare(name_or_folder, models_dir=models_dir, precision=precision, report=report, models=models))
-    folder = Path(name_or_folder).expanduser()
+        made_as = models[name_or_folder].kind
+        if kind not in (None, made_as):
+            raise ConfigurationError(f"{name_or_folder} cannot be the {kind}: it is made as {made_as}")
+        return None
+    folder = Path(name_or_folder).expanduser().absolute()
     if folder.is_dir():
-        return str(folder.absolute())
+        if not any((folder / entry).is_file() for entry in ENTRIES):
+            raise ConfigurationError(f"the folder {folder} holds no model: it has no {' and no '.join(ENTRIES)}")
+        return folder
     if name_or_folder.startswith(("/", ".", "~")):
         raise ConfigurationError(f"there is no model folder {name_or_folder}")
-    return name_or_folder
+    if not is_hub_name(name_or_folder):
+        known(name_or_folder, models=models)
+    cached = cached_folder(name_or_folder)
+    if cached is None:
+        raise ConfigurationError(
+            f"the model {name_or_folder} is not in the local hub cache, and nothing is fetched here; "
+            f"known models: {', '.join(models)}"
+        )
+    return cached
 
 
 def list_models(*, models_dir: Path, models: Mapping[str, ModelSpec] = MODELS) -> list[ModelStatus]:

@@ -11,7 +11,7 @@ from typing import cast
 
 from rag.core.errors import GenerationError
 from rag.core.ports import Generator
-from rag.core.types import Delta, SearchResult
+from rag.core.types import Delta, SearchResult, Usage
 from rag.deadline import Deadline
 from rag.generation.evidence import Evidence, Passage, key_passages, read_passages
 from rag.generation.extractive import extract_answer, nothing_found
@@ -84,6 +84,8 @@ class AnswerStage:
             async with aclosing(_filtered(stream, prompt, draft, writing.deadline)) as events:
                 async for event in events:
                     yield event
+            if draft.usage is None:
+                _count(draft, await _own_usage(generator, prompt, draft.heard))
 
     def _applicable(self, writing: Writing) -> Generator | None:
         if self.generator is None:
@@ -188,7 +190,18 @@ async def _timed(stream: AsyncIterator[Delta], deadline: Deadline) -> AsyncGener
 
 def _account(draft: Draft, delta: Delta) -> None:
     draft.finish_reason = delta.finish_reason or draft.finish_reason
+    draft.heard += delta.text
     if delta.usage is not None:
-        draft.usage = delta.usage
-        LLM_TOKENS.labels("prompt").inc(delta.usage.prompt_tokens)
-        LLM_TOKENS.labels("completion").inc(delta.usage.completion_tokens)
+        _count(draft, delta.usage)
+
+
+def _count(draft: Draft, usage: Usage) -> None:
+    draft.usage = usage
+    LLM_TOKENS.labels("prompt").inc(usage.prompt_tokens)
+    LLM_TOKENS.labels("completion").inc(usage.completion_tokens)
+
+
+async def _own_usage(generator: Generator, prompt: Prompt, heard: str) -> Usage:
+    """Counted here: an upstream whose stream was ended early never says it."""
+    *told, said = await generator.count_tokens([*(message.content for message in prompt.messages), heard])
+    return Usage(prompt_tokens=sum(told), completion_tokens=said)

@@ -14,12 +14,13 @@ from rag.query.types import AnswerEvent, CitationEvent, DeltaEvent
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """Grows by events only, so that the joined deltas are the text."""
+    """Grows by events only, so that the joined deltas are the text; ``heard`` is all that the generator said."""
 
     question: str
     passages: Sequence[Passage] = ()
     citations: dict[int, Citation] = field(default_factory=dict)
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage | None = None
+    heard: str = ""
     invalid_markers: int = 0
     finish_reason: str | None = None
     _parts: list[str] = field(default_factory=list)
@@ -71,7 +72,7 @@ class Draft:
             degraded=(*search.degraded, *trace.degraded),
             skipped=(*search.skipped, *trace.skipped),
             timings={**search.timings, **trace.timings},
-            usage=self.usage,
+            usage=self.usage or Usage(),
             invalid_markers=self.invalid_markers,
             finish_reason=self.finish_reason,
         )

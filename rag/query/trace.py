@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from rag.core.errors import AnchorageError, DegradedError, OverloadedError, UpstreamError
+from rag.core.errors import AnchorageError, DeadlineExceededError, DegradedError, OverloadedError, UpstreamError
 from rag.core.types import Skip
 from rag.deadline import Deadline
 from rag.telemetry import DEGRADED_ANSWERS
@@ -19,6 +19,9 @@ T = TypeVar("T")
 
 STAGE_FAILURES = (UpstreamError, OverloadedError)
 """What a stage with a fallback may raise; anything else is a fault of the program or the request."""
+
+PATIENCE_SECONDS = 0.5
+"""What says nothing for as long is at fault itself; cut off before, the caller's deadline was too short for it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -52,9 +55,16 @@ async def bounded(
     at_most: float | None = None,
     share: float = 1.0,
 ) -> T:
-    """Await ``work`` for its share of the deadline. Raises ``late`` when it takes longer."""
+    """Await ``work`` for its share of the deadline.
+
+    When it takes longer, raises ``late`` if it had the time that it may take, else ``DeadlineExceededError``.
+    """
+    seconds = deadline.limit(at_most, share)
+    enough = PATIENCE_SECONDS if at_most is None else min(at_most, PATIENCE_SECONDS)
     try:
-        async with asyncio.timeout(deadline.limit(at_most, share)):
+        async with asyncio.timeout(seconds):
             return await work
     except TimeoutError as error:
+        if seconds < enough:
+            raise DeadlineExceededError(f"the deadline left {stage} too little time") from error
         raise late(f"{stage} did not answer in time") from error

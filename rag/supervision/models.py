@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rag.models import MODELS, Precision, list_models
+from rag.embedding import hash_dimension
+from rag.embedding.model_folder import require_dimension
+from rag.models import MODELS, ModelKind, Precision, find_folder, list_models
 from rag.settings import Settings
 from rag.supervision.vllm import Accelerator, find_interpreter
 
@@ -34,10 +36,23 @@ def vllm_interpreter(settings: Settings) -> Path | None:
     return find_interpreter(generation.vllm_python) if managed else None
 
 
-def needs_hub(settings: Settings) -> bool:
-    """Whether embedder or reranker is a name of a model hub, neither known here nor a folder."""
-    names = {settings.embedding.model} | ({settings.rerank.model} if settings.rerank.enabled else set())
-    return any(name not in MODELS and not Path(name).expanduser().is_dir() for name in names - {"auto"})
+def require_models(settings: Settings) -> dict[str, Path]:
+    """Return the folders of embedder and reranker where they need no preparation.
+
+    Raises ``ConfigurationError`` for a model that is neither known here nor to be found on this machine.
+    """
+    embedder, reranker = settings.embedding.model, settings.rerank.model
+    found: dict[str, Path] = {}
+    if hash_dimension(embedder) is None:
+        folder = find_folder(embedder, kind=ModelKind.EMBEDDER)
+        if folder is not None:
+            require_dimension(folder)
+            found[embedder] = folder
+    if settings.rerank.enabled and reranker != "auto":
+        folder = find_folder(reranker, kind=ModelKind.RERANKER)
+        if folder is not None:
+            found[reranker] = folder
+    return found
 
 
 def wanted_models(settings: Settings, *, accelerator: Accelerator) -> dict[str, Precision | None]:

@@ -14,7 +14,7 @@ from rag.core.errors import ConfigurationError, UnknownStoreError
 from rag.settings import Settings
 from rag.supervision.addresses import base_url, require_free
 from rag.supervision.child import Child, Plan, Report
-from rag.supervision.models import needs_hub, vllm_interpreter
+from rag.supervision.models import vllm_interpreter
 from rag.supervision.preparation import prepare_in_child
 from rag.supervision.process import Launch
 from rag.supervision.vllm import HOST, QUIET_THREADS, Accelerator, choose_vllm
@@ -93,7 +93,7 @@ class Plans:
         self._report = report
         self._refused = refused
         self._no_generation = no_generation
-        self._defaults = {**QUIET_THREADS, **({} if needs_hub(settings) else _OFFLINE)}
+        self._defaults = {**QUIET_THREADS, **_OFFLINE}
         self._environment = {**common_environment(places), "ANCHORAGE_CATALOG__URL": catalog_url}
         if places.vllm_port:
             self._environment["ANCHORAGE_GENERATION__URL"] = f"http://{HOST}:{places.vllm_port}/v1"

@@ -21,7 +21,7 @@ from rag.supervision.child import Child, Report
 from rag.supervision.guard import Guard, open_guard
 from rag.supervision.lock import FolderLock, Owner
 from rag.supervision.logs import rotate
-from rag.supervision.models import missing_models, retrieval_models, wanted_models
+from rag.supervision.models import missing_models, require_models, retrieval_models, wanted_models
 from rag.supervision.plans import (
     API,
     MODELS,
@@ -66,6 +66,7 @@ async def supervise(settings: Settings, *, lock: FolderLock, report: Report, sto
     after everything has ended when a child could not use the configuration.
     """
     require_store(settings.store.kind)
+    await asyncio.to_thread(require_models, settings)
     places = choose_places(settings)
     owner = Owner(pid=os.getpid(), url=places.url)
     lock.record(owner)

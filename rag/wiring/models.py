@@ -47,9 +47,10 @@ class Models:
 async def open_models(settings: Settings) -> AsyncIterator[Models]:
     """Start loading embedder and reranker. Raises ``ConfigurationError`` for a model that cannot be had."""
     device, capability = await asyncio.to_thread(_device, settings)
+    chosen = await asyncio.to_thread(_choose_embedder, settings, capability)
+    ranking = await asyncio.to_thread(_choose_reranker, settings, capability)
     async with AsyncExitStack() as stack:
         lane = await stack.enter_async_context(open_lane())
-        chosen = await asyncio.to_thread(_choose_embedder, settings, capability)
         embedding = settings.embedding
         embedder = await stack.enter_async_context(
             open_local_embedder(
@@ -64,17 +65,16 @@ async def open_models(settings: Settings) -> AsyncIterator[Models]:
                 lane=lane,
             )
         )
-        if not settings.rerank.enabled:
+        if ranking is None:
             yield Models(embedder=embedder, scorer=None, reranker=None)
             return
-        chosen = await asyncio.to_thread(_choose_reranker, settings, capability)
         scorer = await stack.enter_async_context(
             open_local_scorer(
-                chosen.folder,
-                name=chosen.name,
+                ranking.folder,
+                name=ranking.name,
                 languages=settings.rerank.languages,
                 device=device,
-                precision=chosen.precision,
+                precision=ranking.precision,
                 threads=embedding.threads or None,
                 lane=lane,
             )
@@ -109,7 +109,9 @@ def _choose_embedder(settings: Settings, capability: tuple[int, int] | None) -> 
     return _choose(settings, name, settings.embedding.precision, ModelKind.EMBEDDER, capability)
 
 
-def _choose_reranker(settings: Settings, capability: tuple[int, int] | None) -> _Chosen:
+def _choose_reranker(settings: Settings, capability: tuple[int, int] | None) -> _Chosen | None:
+    if not settings.rerank.enabled:
+        return None
     default = _RERANKER_OF_GPU if capability else _RERANKER_OF_CPU
     name = default if settings.rerank.model == "auto" else settings.rerank.model
     return _choose(settings, name, settings.rerank.precision, ModelKind.RERANKER, capability)
@@ -119,6 +121,6 @@ def _choose(
     settings: Settings, name: str, precision: str, kind: ModelKind, capability: tuple[int, int] | None
 ) -> _Chosen:
     wanted = _PRECISIONS.get(precision)
-    folder = resolve(name, models_dir=settings.models_folder, precision=wanted, report=_logger.info)
+    folder = resolve(name, models_dir=settings.models_folder, precision=wanted, kind=kind, report=_logger.info)
     best = choose_precision(kind, features=cpu_features(), cuda_capability=capability)
     return _Chosen(name=name, folder=folder, precision=wanted or best)

@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from ingest.parsing.assembly import Assembly
 from ingest.parsing.cleaning import one_line
-from ingest.parsing.encodings import decode
+from ingest.parsing.encodings import decode_plain
 from rag.core.errors import ParseError
 from rag.core.media import CSV
 from rag.core.types import ParsedDocument
@@ -33,7 +33,7 @@ class CsvParser:
 
     def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:  # noqa: ARG002  the port
         """Raises ``ParseError``: ``undecodable``, ``malformed``."""
-        decoded = decode(content)
+        decoded = decode_plain(content)
         rows = _rows(decoded.text)
         header = _header(rows)
         assembly = Assembly()

@@ -9,7 +9,7 @@ from markdown_it import MarkdownIt
 
 from ingest.parsing.assembly import Assembly
 from ingest.parsing.cleaning import clean
-from ingest.parsing.encodings import decode
+from ingest.parsing.encodings import decode_plain
 from ingest.parsing.parsers.markup import strip_markup
 from ingest.parsing.tables import add_table
 from rag.core.media import MARKDOWN
@@ -32,8 +32,8 @@ class MarkdownParser:
     media_types: ClassVar[frozenset[str]] = frozenset({MARKDOWN})
 
     def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:  # noqa: ARG002  the port
-        """Raises ``ParseError``: ``undecodable``."""
-        decoded = decode(content)
+        """Raises ``ParseError``: ``undecodable``, ``malformed``."""
+        decoded = decode_plain(content)
         text = clean(decoded.text)
         assembly = Assembly()
         title, body = _front_matter(text, assembly)

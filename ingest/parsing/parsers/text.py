@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from ingest.parsing.assembly import Assembly
 from ingest.parsing.cleaning import clean
-from ingest.parsing.encodings import decode
+from ingest.parsing.encodings import decode_plain
 from rag.core.media import TEXT
 from rag.core.types import ParsedDocument
 
@@ -21,8 +21,8 @@ class TextParser:
     media_types: ClassVar[frozenset[str]] = frozenset({TEXT})
 
     def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:  # noqa: ARG002  the port
-        """Raises ``ParseError``: ``undecodable``."""
-        decoded = decode(content)
+        """Raises ``ParseError``: ``undecodable``, ``malformed``."""
+        decoded = decode_plain(content)
         assembly = Assembly()
         for paragraph in _PARAGRAPHS.split(clean(decoded.text)):
             assembly.add(paragraph)

@@ -13,9 +13,10 @@ import pytest
 
 from rag.api.limits import Limits
 from rag.catalog import Catalog
+from rag.catalog.alignment import align_metadata
 from rag.core.errors import CatalogError, StorageFullError, StoreError
 from rag.core.ports import Blobs, VectorStore
-from rag.core.types import ByDocument, Scope
+from rag.core.types import ByDocument, CollectionSpec, DocumentState, Scope
 from rag.services import Services
 from rag.testing import Unavailable
 from tests.integration.api.conftest import Start
@@ -194,6 +195,70 @@ async def test_a_retry_queues_what_has_ended_and_keeps_it_served(service: Runnin
     assert (response.status_code, response.json()["state"]) == (202, "queued")
     assert [hit["document"] for hit in hits] == [document["id"]]
     assert problem(again) == (409, "conflict")
+
+
+async def test_a_retry_in_a_collection_of_another_model_is_a_conflict(service: Running) -> None:
+    name, catalog = uuid4().hex, service.services.catalog
+    await catalog.create_collection(Scope(), name, embedding_model="another-model", spec=CollectionSpec(dimension=8))
+    blob = await service.services.blobs.put(SERVICE, b"text")
+    receipt = await catalog.create_document(
+        Scope(), name, source="a.txt", blob=blob, media_type="text/plain", metadata={}
+    )
+    attempt = await catalog.claim(SERVICE.tenant, receipt.document.id)
+    assert attempt is not None
+    await catalog.fail(attempt, code="parse_failed", message="no", history=[])
+
+    response = await service.http.post(f"/v1/collections/{name}/documents/{receipt.document.id}/retry")
+
+    assert problem(response) == (409, "model_mismatch")
+    assert (await catalog.get_document(Scope(), name, receipt.document.id)).state is DocumentState.FAILED
+
+
+async def test_metadata_that_a_request_could_not_write_to_the_store_is_written_by_a_job(
+    service: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    services, path = service.services, await service.collection(fields={"year": "integer"})
+    document = await service.document(path, "A harbour.", metadata={"year": 1})
+    where, id = f"{path}/documents/{document['id']}", UUID(document["id"])
+    with monkeypatch.context() as broken:
+        broken.setattr(services.store, "update_metadata", Unavailable(StoreError()).update_metadata)
+        refused = await service.http.patch(where, json={"metadata": {"year": 2}})
+
+    jobs = await services.catalog.jobs(stuck_after=60)
+    await align_metadata(services.catalog, services.store, tenant=SERVICE.tenant, document=id)
+
+    assert problem(refused) == (503, "store_unavailable")
+    assert "align_metadata" in [job.task for job in jobs if job.document == id]
+    [hit] = (await service.http.post(f"{path}/search", json={"query": "harbour"})).json()["hits"]
+    assert hit["metadata"] == (await service.http.get(where)).json()["metadata"] == {"year": 2}
+
+
+@pytest.mark.parametrize(
+    ("path", "named"),
+    [
+        ("/v1/collections?nmae=x", "nmae"),
+        ("/v1/jobs?stuk=true", "stuk"),
+        ("{collection}/documents?sate=failed", "sate"),
+        ("{collection}/documents?state=failed&limit=1&offset=2&page=3", "offset, page"),
+    ],
+)
+async def test_an_unknown_query_parameter_is_named(service: Running, path: str, named: str) -> None:
+    collection = await service.collection()
+
+    response = await service.http.get(path.format(collection=collection))
+
+    assert problem(response) == (422, "invalid_request")
+    assert f"unknown query parameter {named};" in response.json()["detail"]
+
+
+async def test_a_source_with_a_nul_character_is_refused_and_nothing_is_kept(service: Running) -> None:
+    path = await service.collection()
+
+    as_json = await service.http.post(f"{path}/documents", json={"text": "t", "source": "a\0b.txt"})
+    as_file = await service.http.post(f"{path}/documents", files={"file": ("a.txt", b"t")}, data={"source": "a\0b.txt"})
+
+    assert {problem(as_json), problem(as_file)} == {(422, "invalid_request")}
+    assert (await service.http.get(f"{path}/documents")).json()["total"] == 0
 
 
 @pytest.mark.parametrize(

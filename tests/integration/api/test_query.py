@@ -174,6 +174,14 @@ async def test_a_faulty_deadline_is_refused(service: Running, path: str, given: 
     assert problem(response) == (422, "invalid_request")
 
 
+async def test_a_deadline_that_no_dependency_can_meet_is_exceeded_not_an_outage(service: Running, path: str) -> None:
+    headers = {"X-Request-Deadline-Ms": "1"}
+
+    response = await service.http.post(f"{path}/search", json={"query": "water"}, headers=headers)
+
+    assert problem(response) == (504, "deadline_exceeded")
+
+
 async def test_a_deadline_ends_a_generation_that_takes_too_long(service: Running, path: str) -> None:
     service.generator.gate = asyncio.Event()
     headers = {"X-Request-Deadline-Ms": "500"}

@@ -217,6 +217,8 @@ async def test_metadata_changes_without_a_new_ingest_and_bumps_the_epoch(
 
     assert (view.metadata, view.state, view.generation) == ({"year": 2}, DocumentState.PUBLISHED, generation)
     assert (await catalog.collection(scope, "papers")).epoch == before.epoch + 1
+    assert await catalog.kept_metadata("acme", first.document.id) == (before.physical, {"year": 2})
+    assert await catalog.kept_metadata("another", first.document.id) is None
 
 
 async def test_metadata_changed_while_running_takes_the_right_from_the_attempt(

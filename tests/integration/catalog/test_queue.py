@@ -13,7 +13,7 @@ import pytest
 
 from rag.catalog import Catalog
 from rag.catalog.migrate import migrate
-from rag.core.errors import EmbeddingError
+from rag.core.errors import EmbeddingError, StoreError
 from rag.core.types import CollectionView, DocumentState, Scope
 
 
@@ -25,14 +25,15 @@ async def worker(
     concurrency: int = 4,
     grace: float = 5.0,
     sweep: Callable[..., Any] | None = None,
+    align: Callable[..., Any] | None = None,
 ) -> AsyncIterator[None]:
     """A running worker with ``ingest`` for its handler; stopped in order on the way out."""
 
-    async def nothing() -> None:
+    async def nothing(**_: str) -> None:
         return
 
     stop = asyncio.Event()
-    handlers = {"ingest_document": ingest, "sweep": sweep or nothing}
+    handlers = {"ingest_document": ingest, "sweep": sweep or nothing, "align_metadata": align or nothing}
     running = asyncio.create_task(
         catalog.queue.run(handlers, concurrency=concurrency, stop_event=stop, grace=grace, upkeep_every=60.0)
     )
@@ -73,6 +74,29 @@ async def test_what_is_uploaded_is_published_and_the_queue_is_left_empty(
         await until(done)
 
     assert await catalog.oldest_job_age() == 0.0
+
+
+async def test_an_alignment_that_fails_is_run_again_and_each_change_of_metadata_has_one(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], ingest: Callable[..., Any], until: Callable[..., Any]
+) -> None:
+    receipt = await upload("a.txt")
+    seen: list[tuple[str, str]] = []
+
+    async def align(tenant: str, document: str) -> None:
+        seen.append((tenant, document))
+        if len(seen) == 1:
+            raise StoreError
+
+    for year in (1, 2):
+        await catalog.update_metadata(scope, "papers", receipt.document.id, {"year": year})
+    async with worker(catalog, ingest, align=align):
+
+        async def done() -> object:
+            return not await catalog.job_counts()
+
+        await until(done)
+
+    assert seen == [("acme", str(receipt.document.id))] * 3
 
 
 async def test_an_upload_during_a_run_is_processed_afterwards(

@@ -104,6 +104,7 @@ def test_waiting_for_a_vllm_that_cannot_run_ends_early_and_says_why(home: Home) 
     broken = home.folder / "python"
     broken.write_text("#!/bin/sh\necho 'no module named vllm' >&2\nexit 1\n", encoding="utf-8")
     broken.chmod(0o755)
+    (home.folder / "config.json").write_text("{}", encoding="utf-8")
     settings = {
         "ANCHORAGE_GENERATION__MANAGED": "true",
         "ANCHORAGE_GENERATION__MODEL": str(home.folder),
@@ -135,6 +136,22 @@ def test_a_configuration_that_the_service_cannot_use_ends_the_start(home: Home) 
     assert done.returncode == 2
     assert done.stderr.splitlines()[-1].endswith("(unknown_store)")
     assert not Path(home.data / "run" / "service.json").exists()
+
+
+@pytest.mark.parametrize("command", ["up", "serve", "worker", "check-config"])
+def test_a_model_that_cannot_be_had_is_named_with_those_that_are_known(home: Home, command: str) -> None:
+    done = home.run(command, ANCHORAGE_EMBEDDING__MODEL="nonexist")
+
+    assert done.returncode == 2
+    assert "no model is called 'nonexist'; known models: multilingual-e5-small" in done.stderr + done.stdout
+    assert not Path(home.data / "run" / "service.json").exists()
+
+
+def test_a_setting_that_does_not_exist_is_named_with_the_nearest_one(home: Home) -> None:
+    done = home.run("check-config", ANCHORAGE_PORT="9000")
+
+    assert done.returncode == 2
+    assert "did you mean ANCHORAGE_HTTP__PORT?" in done.stderr
 
 
 def test_a_setting_of_the_wrong_type_is_named_by_its_variable(home: Home) -> None:

@@ -78,8 +78,8 @@ async def work(settings: Settings, done: Callable[[], Awaitable[bool]]) -> None:
     async with open_ingest(settings) as ingest, asyncio.TaskGroup() as group:
         group.create_task(
             run_worker(
-                ingest.catalog.queue, ingest.pipeline, ingest.sweep, concurrency=2, stop=stop, grace=GRACE_SECONDS,
-                stalled_after=settings.ingest.stalled_after,
+                ingest.catalog.queue, ingest.pipeline, ingest.sweep, ingest.align, concurrency=2, stop=stop,
+                grace=GRACE_SECONDS, stalled_after=settings.ingest.stalled_after,
             )
         )  # fmt: skip
         try:
@@ -138,6 +138,23 @@ async def test_a_changed_document_replaces_the_old_one_and_its_records_are_swept
     assert (await views(storage))["a.txt"].generation != first
     assert await storage.store.count(view.physical, SCOPE) == 1
     assert (await storage.catalog.collection(SCOPE, "手册")).statistics.chunks == 1
+
+
+async def test_metadata_that_only_the_catalog_took_in_is_written_to_the_store(
+    settings: Settings, storage: Storage, model_host: HashEmbedder
+) -> None:
+    view = await collection(storage)
+    receipt = await upload(storage, "a.txt", "Some text.")
+    await work(settings, lambda: all_ended(storage))
+    await storage.catalog.update_metadata(SCOPE, "手册", receipt.document.id, {"部门": "港务"})
+
+    async def written() -> bool:
+        records = [record async for batch in storage.store.scroll(view.physical, SCOPE) for record in batch]
+        return [record.metadata for record in records] == [{"部门": "港务"}]
+
+    await work(settings, written)
+
+    assert (await storage.catalog.get_document(SCOPE, "手册", receipt.document.id)).state is DocumentState.PUBLISHED
 
 
 async def start_worker(settings: Settings) -> asyncio.subprocess.Process:

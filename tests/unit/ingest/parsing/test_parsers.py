@@ -283,11 +283,22 @@ def test_markdown_title_is_its_first_heading() -> None:
 
 
 def test_text_paragraphs_are_blocks_and_the_first_line_is_the_title() -> None:
-    parsed = parse("A title\r\n\r\nfirst\x00 paragraph\r\nsecond line\r\n\r\n\r\nthird", TEXT)
+    parsed = parse("A title\r\n\r\nfirst\x07 paragraph\r\nsecond line\r\n\r\n\r\nthird", TEXT)
 
     assert parsed.text == "A title\n\nfirst paragraph\nsecond line\n\nthird"
     assert parsed.title == "A title"
     assert len(parsed.blocks) == 3
+
+
+@pytest.mark.parametrize("media_type", [TEXT, MARKDOWN, CSV])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "gb18030"])
+def test_a_nul_character_in_plain_text_is_an_error_that_says_where(media_type: str, encoding: str) -> None:
+    content = ("第一行,正文\n" * 3000 + "second\0 line").encode(encoding)
+
+    with pytest.raises(ParseError, match="line 3001") as caught:
+        parse(content, media_type)
+
+    assert caught.value.reason == "malformed"
 
 
 def test_text_of_white_space_has_no_text() -> None:

@@ -32,7 +32,7 @@ def test_other_texts_name_no_collection(name: str) -> None:
         ("report.pdf", "report.pdf"),
         ("reports/2024/年度报告.pdf", "reports/2024/年度报告.pdf"),
         ("evil\u202efdp.exe", "evilfdp.exe"),
-        ("line\r\nbreak\0.txt", "linebreak.txt"),
+        ("line\r\nbreak\x07.txt", "linebreak.txt"),
         ("  padded.md ", "padded.md"),
         ("../../etc/passwd", "../../etc/passwd"),
     ],
@@ -41,8 +41,8 @@ def test_a_source_keeps_what_can_be_seen(given: str, kept: str) -> None:
     assert source_name(given) == kept
 
 
-@pytest.mark.parametrize("source", ["", " ", "\0\u202e", "a" * 1025])
-def test_an_empty_or_endless_source_is_refused(source: str) -> None:
+@pytest.mark.parametrize("source", ["", " ", "\x07\u202e", "a" * 1025, "a\0b.txt"])
+def test_a_source_that_is_empty_or_endless_or_holds_nul_is_refused(source: str) -> None:
     with pytest.raises(InvalidRequestError):
         source_name(source)
 

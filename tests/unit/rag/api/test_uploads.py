@@ -97,6 +97,8 @@ async def test_the_field_source_names_the_document_instead_of_its_file() -> None
         ([("a.txt", b"one")], {"metadata": '{"text": "reserved"}'}, FilterError),
         ([("a.txt", b"one")], {"tags": "x"}, InvalidRequestError),
         ([("a.xyz", b"\x00\x01\x02")], {}, UnsupportedMediaTypeError),
+        ([("a.txt", b"half \x00 text")], {}, UnsupportedMediaTypeError),
+        ([("a.txt", b"one")], {"source": "a\0b.txt"}, InvalidRequestError),
         ([("a.txt", b"x" * (LIMIT + 1))], {}, TooLargeError),
     ],
 )

@@ -52,3 +52,14 @@ def test_every_fault_is_named_not_only_the_first_one(tmp_path: Path) -> None:
     assert faults(
         data_dir=tmp_path / "file", store={"kind": "nonsense"}, rerank={"enabled": False}, models_dir=tmp_path
     ) == ["data folder", "store"]
+
+
+@pytest.mark.parametrize(
+    "models",
+    [
+        {"embedding": {"model": "nonexist"}, "rerank": {"enabled": False}},
+        {"embedding": {"model": "hash-384"}, "rerank": {"model": "nonexist"}},
+    ],
+)
+def test_a_model_that_cannot_be_had_is_a_fault(tmp_path: Path, models: dict[str, object]) -> None:
+    assert faults(data_dir=tmp_path, **models) == ["models"]

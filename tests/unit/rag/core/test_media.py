@@ -36,7 +36,7 @@ ZIP_OF_WORD = b"PK\x03\x04\x14\x00\x06\x00[Content_Types].xml...PK\x03\x04word/d
         ("a.txt", "hello there".encode("utf-16-le"), None, TEXT),
         ("a.txt", "你好，世界。\n再见".encode("utf-16"), None, TEXT),
         ("a.txt", "hello".encode("utf-32-be"), None, TEXT),
-        ("a.txt", b"one stray \x00 character in a line of text", None, TEXT),
+        ("a.html", b"<p>one stray \x00 character in a line of text</p>", None, HTML),
     ],
 )
 def test_supported_formats_are_recognised(source: str, head: bytes, declared: str | None, expected: str) -> None:
@@ -48,6 +48,10 @@ def test_supported_formats_are_recognised(source: str, head: bytes, declared: st
     [
         ("a.bin", b"\x00\x01\x02\x03" * 20, None),
         ("a.txt", b"\x00\x01\x02\x03" * 20, "text/plain"),
+        ("a.txt", b"one stray \x00 character in a line of text", None),
+        ("a.md", b"one stray \x00 character in a line of text", None),
+        ("a.csv", b"one,stray\r\n\x00,character", "text/csv"),
+        ("notes", b"one stray \x00 character in a very long line of text" + b"." * 1000, None),
         ("a.txt", b"\x7fELF\x02\x01", None),
         ("picture.png", b"\x89PNG\r\n\x1a\n", "image/png"),
         ("a.pdf", b"\x89PNG\r\n\x1a\n", "application/pdf"),

@@ -273,13 +273,51 @@ def test_a_folder_resolves_to_its_absolute_path(
     models: Mapping[str, ModelSpec], models_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "我的模型").mkdir()
+    (tmp_path / "我的模型" / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
 
     assert resolve("./我的模型", models_dir=models_dir, models=models) == str(tmp_path / "我的模型")
 
 
-def test_a_hub_name_passes_through(models: Mapping[str, ModelSpec], models_dir: Path) -> None:
-    assert resolve("intfloat/multilingual-e5-small", models_dir=models_dir, models=models).startswith("intfloat/")
+def test_a_hub_name_resolves_to_its_folder_in_the_local_cache(
+    models: Mapping[str, ModelSpec], models_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = tmp_path / "models--cats--small" / "snapshots" / ("a" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text("{}")
+    (snapshot.parents[1] / "refs").mkdir()
+    (snapshot.parents[1] / "refs" / "main").write_text("a" * 40)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
+
+    assert resolve("cats/small", models_dir=models_dir, models=models) == str(snapshot)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("cats/large", "cats/large is not in the local hub cache.*toy"),
+        ("cats/..", "not in the local hub cache"),
+        ("nonexist", "no model is called 'nonexist'; known models: toy"),
+        ("a/b/c", "no model is called"),
+    ],
+)
+def test_a_name_that_is_nowhere_is_a_configuration_error_that_says_what_is_known(
+    models: Mapping[str, ModelSpec], models_dir: Path, name: str, reason: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        resolve(name, models_dir=models_dir, models=models)
+
+
+def test_a_folder_without_a_model_is_a_configuration_error(models: Mapping[str, ModelSpec], tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="holds no model"):
+        resolve(str(tmp_path), models_dir=tmp_path / "models", models=models)
+
+
+def test_a_known_model_of_another_kind_is_a_configuration_error(
+    models: Mapping[str, ModelSpec], models_dir: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match="toy cannot be the reranker"):
+        resolve("toy", models_dir=models_dir, kind=ModelKind.RERANKER, models=models)
 
 
 @pytest.mark.parametrize("path", ["/no/such/folder", "./none", "~/no-such-model-folder"])

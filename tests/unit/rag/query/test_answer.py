@@ -102,6 +102,16 @@ async def test_what_follows_a_blank_line_is_not_waited_for() -> None:
     assert answer.degraded == ()
 
 
+async def test_tokens_of_an_answer_that_was_ended_early_are_counted_here() -> None:
+    generator = FakeGenerator(deltas=["In 1923 [1].", "\n", "\n", "In 1923 [1]. And"], hang=True)
+
+    answer = answer_of(await events_of(pipeline_over(ORCHARD, generator=generator), ask()))
+
+    (prompt,) = generator.prompts
+    assert answer.usage.prompt_tokens == sum(await generator.count_tokens([message.content for message in prompt]))
+    assert 0 < answer.usage.completion_tokens <= sum(await generator.count_tokens(["".join(generator.deltas)]))
+
+
 async def test_closing_the_events_closes_the_generators_stream() -> None:
     generator = FakeGenerator(deltas=["In ", "1923"], hang=True)
     events = pipeline_over(ORCHARD, generator=generator).answer(AnswerRequest(search=ask()), soon())

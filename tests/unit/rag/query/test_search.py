@@ -359,9 +359,19 @@ async def test_a_store_or_catalog_that_hangs_is_an_error_within_the_deadline() -
     store.delay = 60
 
     with pytest.raises(StoreError, match="in time"):
-        await make_pipeline(corpus, store).search(ask(), soon(0.3))
+        await make_pipeline(corpus, store).search(ask(), soon(1.5))
     with pytest.raises(CatalogError, match="in time"):
-        await make_pipeline(FakeCorpus(delay=60), FakeStore()).search(ask(), soon(0.3))
+        await make_pipeline(FakeCorpus(delay=60), FakeStore()).search(ask(), soon(1.5))
+
+
+async def test_a_deadline_too_short_for_a_store_or_catalog_is_said_so_rather_than_blamed_on_them() -> None:
+    corpus, store = serving(*make_hits(3))
+    store.delay = 60
+
+    with pytest.raises(DeadlineExceededError):
+        await make_pipeline(corpus, store).search(ask(), soon(0.1))
+    with pytest.raises(DeadlineExceededError):
+        await make_pipeline(FakeCorpus(delay=60), FakeStore()).search(ask(), soon(0.001))
 
 
 async def test_a_deadline_that_has_passed_is_said_so() -> None:
