@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import signal
+from collections.abc import Awaitable
 from pathlib import Path
+from typing import TypeVar
 
 import click
+
+Result = TypeVar("Result")
 
 BENCHMARKS = {
     "quality": "nDCG@10 and recall@100 of dense, lexical, hybrid and reranked retrieval on five sets",
@@ -36,11 +41,22 @@ def _run(name: str, file: Path | None, seed: int, *, quick: bool) -> bool:
     from benchmarks.report import write_json
 
     measure = importlib.import_module(f"benchmarks.{name}").measure
-    report = asyncio.run(measure(seed=seed, quick=quick))
+    try:
+        report = asyncio.run(_until_terminated(measure(seed=seed, quick=quick)))
+    except asyncio.CancelledError:
+        raise SystemExit(128 + signal.SIGTERM) from None
     click.echo(report.render())
     if file is not None:
         write_json(report, file)
     return bool(report.holds)
+
+
+async def _until_terminated(measuring: Awaitable[Result]) -> Result:
+    """SIGTERM ends a measurement as Ctrl-C does: what it started is stopped, what it wrote is removed."""
+    task = asyncio.current_task()
+    if task is not None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await measuring
 
 
 def _file(file: Path | None, name: str, *, several: bool) -> Path | None:
