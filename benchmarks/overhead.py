@@ -39,19 +39,11 @@ from benchmarks.report import Bar, Report
 from benchmarks.wire import counting_proxy
 from rag.catalog import Catalog, open_catalog
 from rag.catalog.embedded import open_embedded_postgres
+from rag.core.catalog import Attempt, BlobRef, Publication
 from rag.core.errors import ConfigurationError
 from rag.core.ports import Embedder, VectorStore
-from rag.core.types import (
-    Attempt,
-    BlobRef,
-    CollectionSpec,
-    Metric,
-    Publication,
-    Quality,
-    RecordBatch,
-    Scope,
-    record_id,
-)
+from rag.core.records import CollectionSpec, Metric, RecordBatch, record_id
+from rag.core.types import Quality, Scope
 from rag.embedding.hashing import HashEmbedder
 from rag.lexical import TermCounts, count_terms, document_weights
 from stores.pgvector.database import SESSION, SET_SESSION

@@ -23,21 +23,8 @@ from ingest.chunking import RecursiveChunker
 from rag.catalog.embedded import open_embedded_postgres
 from rag.core.errors import ConfigurationError
 from rag.core.ports import Embedder, Reranker, VectorStore
-from rag.core.types import (
-    ID_NAMESPACE,
-    Block,
-    Chunk,
-    CollectionSpec,
-    Hit,
-    ParsedDocument,
-    Priority,
-    Quality,
-    RecordBatch,
-    Scope,
-    Terms,
-    Vector,
-    record_id,
-)
+from rag.core.records import ID_NAMESPACE, CollectionSpec, Hit, RecordBatch, record_id
+from rag.core.types import Block, Chunk, ParsedDocument, Priority, Quality, Scope, Terms, Vector
 from rag.embedding import load_tokenizer
 from rag.lexical import TermCounts, count_terms, document_weights, query_weights
 from rag.models import resolve

@@ -9,21 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rag.core.catalog import Attempt
 from rag.core.errors import IngestError, ModelMismatchError, StoreError
 from rag.core.ports import Embedder, VectorStore
-from rag.core.types import (
-    Attempt,
-    ByDocument,
-    Chunk,
-    Metric,
-    Priority,
-    Quality,
-    Record,
-    RecordBatch,
-    Terms,
-    Vectors,
-    record_id,
-)
+from rag.core.records import ByDocument, Metric, Record, RecordBatch, record_id
+from rag.core.types import Chunk, Priority, Quality, Terms, Vectors
 from rag.lexical import TermCounts, count_terms, document_weights
 
 EMBED_BATCH = 64

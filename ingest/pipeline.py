@@ -17,6 +17,7 @@ from uuid import UUID
 
 from ingest.indexing import Indexer, analyze
 from ingest.publisher import Publisher
+from rag.core.catalog import Attempt, Publication
 from rag.core.errors import (
     AnchorageError,
     CapacityError,
@@ -30,7 +31,7 @@ from rag.core.errors import (
 )
 from rag.core.media import FORMATS
 from rag.core.ports import Blobs, Chunker, DocumentParser, Embedder, VectorStore
-from rag.core.types import Attempt, Block, Chunk, ParsedDocument, Publication, Quality
+from rag.core.types import Block, Chunk, ParsedDocument, Quality
 from rag.telemetry import INGEST_DOCUMENTS, stage_timer
 
 _logger = logging.getLogger(__name__)

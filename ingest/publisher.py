@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeAlias
 
+from rag.core.catalog import Publication
 from rag.core.errors import CapacityError
-from rag.core.types import Publication
 
 MAX_WAITING = 1024
 MAX_COMMIT = 64

@@ -6,9 +6,11 @@ import logging
 from collections.abc import Sequence
 from typing import Protocol
 
+from rag.core.catalog import Garbage
 from rag.core.errors import CollectionNotFoundError, StoreError
 from rag.core.ports import VectorStore
-from rag.core.types import ByDocument, Garbage, Scope
+from rag.core.records import ByDocument
+from rag.core.types import Scope
 
 _logger = logging.getLogger(__name__)
 

@@ -12,8 +12,9 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
+from rag.core.catalog import BlobRef
 from rag.core.errors import BlobError, DataFolderError, StorageFullError
-from rag.core.types import BlobRef, Scope
+from rag.core.types import Scope
 
 _TEMPORARY = ".put-"
 _TRASH = ".trash-"

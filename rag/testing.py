@@ -12,7 +12,9 @@ from typing import Literal, Never
 import numpy as np
 from numpy.typing import NDArray
 
-from rag.core.types import EVERY_LANGUAGE, Delta, Hit, Message, Priority, Usage, Vectors
+from rag.core.answers import Delta, Message, Usage
+from rag.core.records import Hit
+from rag.core.types import EVERY_LANGUAGE, Priority, Vectors
 
 _WORD = re.compile(r"\w")
 

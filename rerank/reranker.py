@@ -9,7 +9,7 @@ import numpy as np
 
 from rag.core.errors import RerankError
 from rag.core.ports import PairScorer
-from rag.core.types import Hit
+from rag.core.records import Hit
 from rerank.mixing import mixed_scores, sigmoid
 
 

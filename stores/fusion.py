@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from uuid import UUID
 
-from rag.core.types import Hit
+from rag.core.records import Hit
 
 RANK_CONSTANT = 60
 

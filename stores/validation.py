@@ -12,19 +12,8 @@ import orjson
 from rag.core.errors import DimensionMismatchError, FilterError, InvalidRequestError
 from rag.core.filters import And, Compare, Contains, Exists, Filter, In, Not, Or, dump_metadata, read_metadata
 from rag.core.ports import Selector
-from rag.core.types import (
-    ByDocument,
-    ByIds,
-    CollectionSpec,
-    FieldType,
-    Metadata,
-    Metric,
-    RecordBatch,
-    Scope,
-    Terms,
-    Vector,
-    Vectors,
-)
+from rag.core.records import ByDocument, ByIds, Capabilities, CollectionSpec, Metric, RecordBatch
+from rag.core.types import FieldType, Metadata, Scope, Terms, Vector, Vectors
 
 _NAME = re.compile(r"[a-z0-9_]{1,60}", re.ASCII)
 _MAX_TERM = 2**32
@@ -47,6 +36,15 @@ def check_limit(limit: int) -> None:
     """Raises ``InvalidRequestError`` for a limit below one."""
     if limit < 1:
         raise InvalidRequestError("a search needs a limit of at least 1")
+
+
+def check_spec(spec: CollectionSpec, offered: Capabilities) -> None:
+    """Raises ``InvalidRequestError`` for a dimension or quantization that the store does not offer."""
+    if not 1 <= spec.dimension <= offered.max_dimension:
+        raise InvalidRequestError(f"the store takes 1 to {offered.max_dimension} dimensions, not {spec.dimension}")
+    if spec.quantization not in offered.quantizations:
+        reason = offered.reasons.get(spec.quantization, "it is not offered")
+        raise InvalidRequestError(f"no quantization {spec.quantization} in this store: {reason}")
 
 
 def check_vector(spec: CollectionSpec, vector: Vector) -> Vector:

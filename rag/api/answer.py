@@ -17,8 +17,8 @@ from rag.api.schemas import AnswerBody
 from rag.api.search import search_request
 from rag.api.sse import EventStream
 from rag.api.views import answer_json, citation_json, search_json
+from rag.core.answers import Answer
 from rag.core.errors import GenerationError
-from rag.core.types import Answer
 from rag.query import AnswerEvent, AnswerRequest, CitationEvent, DeltaEvent, DoneEvent, HitsEvent
 
 router = APIRouter(prefix="/v1/collections/{collection}", tags=["query"])

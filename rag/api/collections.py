@@ -15,8 +15,9 @@ from rag.api.names import collection_name
 from rag.api.schemas import CollectionBody
 from rag.api.views import collection_json
 from rag.core.errors import ModelMismatchError, UpstreamError
-from rag.core.types import CollectionSpec, HnswIndex
+from rag.core.records import CollectionSpec, HnswIndex
 from rag.services import Services
+from stores.validation import check_spec
 
 router = APIRouter(prefix="/v1/collections", tags=["collections"])
 
@@ -35,10 +36,9 @@ async def create_collection(request: Request) -> Response:
     services = services_of(request)
     body = await read_body(request, CollectionBody)
     name = collection_name(body.name)
-    model = _usable_model(body, services)
-    view, created = await services.catalog.create_collection(
-        scope_of(request), name, embedding_model=model, spec=_spec(body, services)
-    )
+    model, spec = _usable_model(body, services), _spec(body, services)
+    check_spec(spec, services.store.capabilities)
+    view, created = await services.catalog.create_collection(scope_of(request), name, embedding_model=model, spec=spec)
     await services.store.create_collection(view.physical, view.spec)
     return json_response(collection_json(view), 201 if created else 200)
 
@@ -58,6 +58,7 @@ def _spec(body: CollectionBody, services: Services) -> CollectionSpec:
         metric=body.metric,
         index=HnswIndex(m=body.index.m, ef_construction=body.index.ef_construction),
         filterable=dict(body.fields),
+        quantization=body.quantization,
     )
 
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rag.api.limits import Limits
+from rag.core.catalog import CollectionView
 from rag.core.errors import (
     DeadlineExceededError,
     InvalidRequestError,
@@ -19,7 +20,7 @@ from rag.core.errors import (
     TooLargeError,
     UnsupportedMediaTypeError,
 )
-from rag.core.types import CollectionView, Scope
+from rag.core.types import Scope
 from rag.deadline import Deadline
 from rag.services import Services
 

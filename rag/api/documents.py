@@ -20,13 +20,8 @@ from rag.api.views import chunk_json, document_json
 from rag.catalog.alignment import align_metadata
 from rag.core.errors import ConflictError, UpstreamError
 from rag.core.names import source_name
-from rag.core.types import (
-    ByDocument,
-    DocumentState,
-    Quality,
-    Record,
-    Scope,
-)
+from rag.core.records import ByDocument, Record
+from rag.core.types import DocumentState, Quality, Scope
 from rag.services import Services
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"])

@@ -17,10 +17,11 @@ from rag.api.metadata import accept_metadata
 from rag.api.schemas import TextDocumentBody
 from rag.api.uploads import check_form, read_form
 from rag.api.views import receipt_json
+from rag.core.catalog import CollectionView, Receipt
 from rag.core.errors import InvalidRequestError, UnsupportedMediaTypeError
 from rag.core.media import CSV, HTML, MARKDOWN, TEXT
 from rag.core.names import source_name
-from rag.core.types import CollectionView, FieldType, Metadata, Receipt, Scope
+from rag.core.types import FieldType, Metadata, Scope
 from rag.services import Services
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"])

@@ -6,7 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool
 
-from rag.core.types import FieldType, Message, Metric, Mode
+from rag.core.answers import Message
+from rag.core.records import Metric, Quantization
+from rag.core.types import FieldType, Mode
 
 MAX_HISTORY = 50
 
@@ -40,6 +42,7 @@ class CollectionBody(_Body):
     metric: Metric = Metric.COSINE
     fields: dict[FieldName, FieldType] = Field(default_factory=dict, max_length=64)
     index: IndexBody = IndexBody()
+    quantization: Quantization = Quantization.NONE
 
 
 class TextDocumentBody(_Body):

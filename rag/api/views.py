@@ -5,20 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rag.core.answers import Answer, Citation, DocumentLabel, SearchResult, Skip
+from rag.core.catalog import CollectionView, DocumentView, JobView, Receipt
 from rag.core.filters import dump_metadata
-from rag.core.types import (
-    Answer,
-    Citation,
-    CollectionView,
-    DocumentLabel,
-    DocumentView,
-    Hit,
-    JobView,
-    Receipt,
-    Record,
-    SearchResult,
-    Skip,
-)
+from rag.core.records import Hit, Record
 
 _UNLABELLED = DocumentLabel(source="", title=None, media_type="")
 
@@ -30,6 +20,7 @@ def collection_json(collection: CollectionView) -> dict[str, Any]:
         "embedding_model": collection.embedding_model,
         "dimension": collection.spec.dimension,
         "metric": collection.spec.metric,
+        "quantization": collection.spec.quantization,
         "fields": collection.spec.filterable,
         "documents": collection.documents,
         "chunks": collection.statistics.chunks,

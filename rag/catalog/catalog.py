@@ -16,7 +16,8 @@ from rag.catalog.migrate import migrate
 from rag.catalog.publish import Ingestion
 from rag.catalog.queue import Queue
 from rag.catalog.rows import VISIBLE, groups
-from rag.core.types import DocumentLabel, Scope
+from rag.core.answers import DocumentLabel
+from rag.core.types import Scope
 
 # IS TRUE: only the ids may choose the index, or a planner without statistics reads the whole tenant.
 _CURRENT = (

@@ -11,8 +11,10 @@ from psycopg.types.json import Jsonb
 from rag.catalog.database import WRITE_SECONDS, Connection, Database
 from rag.catalog.queue import Queue
 from rag.catalog.rows import COLLECTION_COLUMNS, LIVE, collection_name, collection_view, dump_spec
+from rag.core.catalog import CollectionView
 from rag.core.errors import CollectionExistsError, CollectionNotFoundError, ConflictError
-from rag.core.types import CollectionSpec, CollectionView, Scope
+from rag.core.records import CollectionSpec
+from rag.core.types import Scope
 
 _BY_NAME = "c.tenant = %(tenant)s AND c.name = %(name)s"
 _READ = f"SELECT {COLLECTION_COLUMNS} FROM {LIVE} WHERE {_BY_NAME}"

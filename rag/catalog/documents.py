@@ -26,9 +26,10 @@ from rag.catalog.rows import (
     read_spec,
 )
 from rag.catalog.statistics import move_statistics
+from rag.core.catalog import BlobRef, DocumentView, Page, Receipt
 from rag.core.errors import CollectionNotFoundError, ConflictError, DocumentNotFoundError
 from rag.core.filters import read_metadata
-from rag.core.types import BlobRef, DocumentState, DocumentView, Metadata, Page, Receipt, Scope
+from rag.core.types import DocumentState, Metadata, Scope
 
 _FROM = f"documents d JOIN {LIVE} ON c.id = d.collection"
 _IN_COLLECTION = f"c.tenant = %(tenant)s AND c.name = %(name)s AND {VISIBLE}"

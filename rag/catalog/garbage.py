@@ -7,7 +7,8 @@ from typing import Protocol
 from uuid import UUID
 
 from rag.catalog.database import WRITE_SECONDS, Connection, Database
-from rag.core.types import Attempt, BlobRef, Garbage, Scope
+from rag.core.catalog import Attempt, BlobRef, Garbage
+from rag.core.types import Scope
 
 _STRAGGLER_SECONDS = 3600.0
 """A worker that was cut off may still write this long; what it writes is swept afterwards."""

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from rag.catalog.database import Database
 from rag.catalog.rows import Row
-from rag.core.types import JobView
+from rag.core.catalog import JobView
 
 _JOBS = """
 SELECT * FROM (

@@ -14,9 +14,10 @@ from rag.catalog.garbage import discard_attempt, discard_blobs, discard_generati
 from rag.catalog.queue import Queue
 from rag.catalog.rows import COLLECTION_COLUMNS, LIVE, Row, collection_view, newest_attempts
 from rag.catalog.statistics import add_generations, move_statistics
+from rag.core.catalog import Attempt, BlobRef, CollectionView, Publication
 from rag.core.errors import SupersededError
 from rag.core.filters import read_metadata
-from rag.core.types import Attempt, BlobRef, CollectionView, DocumentState, Publication, Scope
+from rag.core.types import DocumentState, Scope
 
 TOO_MANY_ATTEMPTS = "too_many_attempts"
 

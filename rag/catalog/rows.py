@@ -14,22 +14,11 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
+from rag.core.catalog import BlobRef, CollectionView, DocumentView, IndexStatistics
 from rag.core.errors import InvalidRequestError
 from rag.core.filters import RESERVED_FIELDS, dump_metadata, read_metadata
-from rag.core.types import (
-    BlobRef,
-    CollectionSpec,
-    CollectionView,
-    DocumentState,
-    DocumentView,
-    FieldType,
-    HnswIndex,
-    IndexStatistics,
-    Metadata,
-    Metric,
-    Quality,
-    Scope,
-)
+from rag.core.records import CollectionSpec
+from rag.core.types import DocumentState, Metadata, Quality, Scope
 
 Row = Mapping[str, Any]
 
@@ -69,24 +58,13 @@ def dump_spec(spec: CollectionSpec) -> dict[str, Any]:
     reserved = sorted(RESERVED_FIELDS & set(spec.filterable))
     if reserved:
         raise InvalidRequestError(f"{', '.join(reserved)} cannot be the name of a filterable field")
-    return {
-        "dimension": spec.dimension,
-        "metric": str(spec.metric),
-        "index": {"m": spec.index.m, "ef_construction": spec.index.ef_construction},
-        "filterable": {name: str(kind) for name, kind in spec.filterable.items()},
-    }
+    return spec.to_json()
 
 
 @lru_cache(maxsize=1024)
 def read_spec(text: str) -> CollectionSpec:
     """The inverse of :func:`dump_spec`, from JSON text."""
-    spec = json.loads(text)
-    return CollectionSpec(
-        dimension=spec["dimension"],
-        metric=Metric(spec["metric"]),
-        index=HnswIndex(**spec["index"]),
-        filterable={name: FieldType(kind) for name, kind in spec["filterable"].items()},
-    )
+    return CollectionSpec.from_json(json.loads(text))
 
 
 def collection_view(row: Row, document_counts: Mapping[int, int] | None = None) -> CollectionView:

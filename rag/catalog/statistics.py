@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 
 from rag.catalog.database import Connection
-from rag.core.types import Publication
+from rag.core.catalog import Publication
 
 _INSERT = (
     "INSERT INTO generation_terms (generation, document, chunks, total_terms, terms, counts) "

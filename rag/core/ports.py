@@ -13,34 +13,21 @@ from uuid import UUID
 import numpy as np
 from numpy.typing import NDArray
 
+from rag.core.answers import Delta, DocumentLabel, Message
+from rag.core.catalog import Attempt, BlobRef, CollectionView, Garbage, Publication
 from rag.core.filters import Filter
-from rag.core.types import (
-    Attempt,
-    BlobRef,
+from rag.core.records import (
     ByDocument,
     ByIds,
-    Chunk,
+    Capabilities,
     CollectionSpec,
-    CollectionView,
-    Delta,
-    DocumentLabel,
-    Feature,
-    Garbage,
     Hit,
-    Message,
-    Metadata,
-    ParsedDocument,
-    Priority,
-    Publication,
     Record,
     RecordBatch,
-    Scope,
     SearchParams,
     StoreStats,
-    Terms,
-    Vector,
-    Vectors,
 )
+from rag.core.types import Chunk, Metadata, ParsedDocument, Priority, Scope, Terms, Vector, Vectors
 
 Selector: TypeAlias = ByIds | ByDocument | Filter
 
@@ -63,6 +50,19 @@ class Searcher(Protocol):
         params: SearchParams = SearchParams(),  # noqa: B008  frozen
     ) -> list[Hit]:
         """Nearest by vector. Cosine in [-1, 1], dot as it is, L2 as minus the distance."""
+        ...
+
+    async def search_many(
+        self,
+        collection: str,
+        scope: Scope,
+        vectors: Vectors,
+        *,
+        limit: int,
+        filter: Filter | None = None,
+        params: SearchParams = SearchParams(),  # noqa: B008  frozen
+    ) -> list[list[Hit]]:
+        """What :meth:`search` gives for each row of ``vectors``, shape ``(n, dimension)``, in order."""
         ...
 
     async def lexical_search(
@@ -107,12 +107,15 @@ class VectorStore(Searcher, Protocol):
         ...
 
     @property
-    def features(self) -> frozenset[Feature]:
-        """What it offers beyond the required."""
+    def capabilities(self) -> Capabilities:
+        """What it offers beyond the required, and why not where it does not."""
         ...
 
     async def create_collection(self, collection: str, spec: CollectionSpec) -> None:
-        """Create; the same spec again is a no-op, another one raises ``CollectionExistsError``."""
+        """Create; the same spec again is a no-op, another one raises ``CollectionExistsError``.
+
+        Raises ``InvalidRequestError`` for a dimension or quantization that is not among the ``capabilities``.
+        """
         ...
 
     async def drop_collection(self, collection: str) -> None:

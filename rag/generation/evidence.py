@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log1p
 
-from rag.core.types import Citation, DocumentLabel, Hit
+from rag.core.answers import Citation, DocumentLabel
+from rag.core.records import Hit
 from rag.generation.sentences import split_sentences
 from rag.lexical import count_terms
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rag.core.types import Citation
+from rag.core.answers import Citation
 from rag.generation.evidence import Evidence, Passage, cite, read_passages, score_passages
 from rag.generation.markers import without_markers
 

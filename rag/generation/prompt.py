@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
+from rag.core.answers import Message
 from rag.core.ports import Generator
-from rag.core.types import Message
 from rag.generation.evidence import Evidence, Passage
 from rag.generation.markers import without_markers
 from rag.generation.sentences import split_sentences

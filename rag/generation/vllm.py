@@ -13,9 +13,9 @@ from typing import Any
 import openai
 from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
 
+from rag.core.answers import Delta, Message, Usage
 from rag.core.errors import GenerationError
 from rag.core.ports import Generator
-from rag.core.types import Delta, Message, Usage
 from rag.generation.prompt import MESSAGE_TOKENS, STOP
 from rag.generation.tokens import TokenCounter
 

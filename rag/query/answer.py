@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import cast
 
+from rag.core.answers import Delta, SearchResult, Usage
 from rag.core.errors import GenerationError
 from rag.core.ports import Generator
-from rag.core.types import Delta, SearchResult, Usage
 from rag.deadline import Deadline
 from rag.generation.evidence import Evidence, Passage, key_passages, read_passages
 from rag.generation.extractive import extract_answer, nothing_found

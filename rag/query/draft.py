@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from rag.core.types import Answer, Citation, SearchResult, Usage
+from rag.core.answers import Answer, Citation, SearchResult, Usage
 from rag.generation.evidence import Passage, best_passage, cite, supporting_passage
 from rag.generation.markers import Piece
 from rag.query.trace import Trace

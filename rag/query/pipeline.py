@@ -9,10 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from rag.core.answers import SearchResult
+from rag.core.catalog import CollectionView
 from rag.core.errors import CatalogError, EmbeddingError, ModelMismatchError
 from rag.core.filters import parse_filter
 from rag.core.ports import Corpus, Embedder, Generator, Reranker, VectorStore
-from rag.core.types import CollectionView, Feature, Mode, SearchResult, Vector
+from rag.core.records import Feature
+from rag.core.types import Mode, Vector
 from rag.deadline import Deadline
 from rag.lexical import TermCounts, count_terms, query_weights
 from rag.query.answer import AnswerStage, Writing, number_evidence
@@ -122,15 +125,16 @@ class QueryPipeline:
             try:
                 return replace(plan, vector=await embedding), view
             except STAGE_FAILURES as error:
-                if Feature.LEXICAL not in self._store.features:
+                if Feature.LEXICAL not in self._store.capabilities.features:
                     raise
                 trace.degrade("embedding", error)
                 return replace(plan, mode=Mode.LEXICAL), view
 
     def _mode(self, mode: Mode, trace: Trace) -> Mode:
-        if mode is Mode.DENSE or Feature.LEXICAL in self._store.features:
+        offered = self._store.capabilities
+        if mode is Mode.DENSE or Feature.LEXICAL in offered.features:
             return mode
-        trace.skip("lexical", f"the {self._store.kind} store has no lexical search")
+        trace.skip("lexical", offered.reasons.get(Feature.LEXICAL, "the store does not offer it"))
         return Mode.DENSE
 
     async def _collection(

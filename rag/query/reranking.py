@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rag.core.errors import RerankError
 from rag.core.ports import Reranker
-from rag.core.types import Hit
+from rag.core.records import Hit
 from rag.deadline import Deadline
 from rag.query.languages import unread_language
 from rag.query.trace import STAGE_FAILURES, Trace, bounded

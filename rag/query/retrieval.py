@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from uuid import UUID
 
+from rag.core.answers import DocumentLabel
 from rag.core.errors import CatalogError, StoreError
 from rag.core.filters import Filter
 from rag.core.ports import Corpus, Searcher
-from rag.core.types import DocumentLabel, Hit, Mode, Scope, SearchParams, Terms, Vector
+from rag.core.records import Hit, SearchParams
+from rag.core.types import Mode, Scope, Terms, Vector
 from rag.deadline import Deadline
 from rag.query.trace import Trace, bounded
 from rag.query.types import QueryOptions

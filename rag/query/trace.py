@@ -8,8 +8,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from rag.core.answers import Skip
 from rag.core.errors import AnchorageError, DeadlineExceededError, DegradedError, OverloadedError, UpstreamError
-from rag.core.types import Skip
 from rag.deadline import Deadline
 from rag.telemetry import DEGRADED_ANSWERS
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rag.core.types import Answer, Citation, Message, Mode, Scope, SearchResult
+from rag.core.answers import Answer, Citation, Message, SearchResult
+from rag.core.types import Mode, Scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from rag.core.filters import matches
 from rag.core.ports import Selector
-from rag.core.types import ByDocument, ByIds, CollectionSpec, Metadata, Record, RecordBatch, Scope, Vectors
+from rag.core.records import ByDocument, ByIds, CollectionSpec, Record, RecordBatch
+from rag.core.types import Metadata, Scope, Vectors
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from rag.core.types import Metric, Terms, Vector
+from rag.core.records import Metric
+from rag.core.types import Terms, Vector
 
 Scores = NDArray[np.float64]
 

@@ -14,19 +14,18 @@ import numpy as np
 from rag.core.errors import CollectionExistsError, CollectionNotFoundError, ConfigurationError
 from rag.core.filters import Filter
 from rag.core.ports import Selector
-from rag.core.types import (
+from rag.core.records import (
+    Capabilities,
     CollectionSpec,
     Feature,
     Hit,
-    Metadata,
+    Quantization,
     Record,
     RecordBatch,
-    Scope,
     SearchParams,
     StoreStats,
-    Terms,
-    Vector,
 )
+from rag.core.types import Metadata, Scope, Terms, Vector, Vectors
 from stores.fusion import leg_limit, reciprocal_rank_fusion
 from stores.memory.rows import Rows, rows_of, selects
 from stores.memory.scoring import Scores, dense_scores, lexical_scores
@@ -37,6 +36,7 @@ from stores.validation import (
     check_name,
     check_scope,
     check_selector,
+    check_spec,
     check_terms,
     check_vector,
 )
@@ -54,13 +54,21 @@ class MemoryStore:
     """A ``VectorStore`` whose every answer is exact. Writes replace a snapshot, so readers never wait."""
 
     kind = "memory"
-    features = frozenset({Feature.LEXICAL, Feature.EXACT})
+    capabilities = Capabilities(
+        features=frozenset({Feature.LEXICAL, Feature.EXACT}),
+        reasons={
+            Feature.INDEX: "every search is exact",
+            Quantization.HALF: "vectors are kept as they came",
+            Quantization.INT8: "vectors are kept as they came",
+        },
+    )
 
     def __init__(self) -> None:
         self._collections: dict[str, Rows] = {}
 
     async def create_collection(self, collection: str, spec: CollectionSpec) -> None:
         """See ``VectorStore``."""
+        check_spec(spec, self.capabilities)
         existing = self._collections.get(check_name(collection))
         if existing and existing.spec != spec:
             raise CollectionExistsError(f"the collection {collection} has another spec")
@@ -130,6 +138,22 @@ class MemoryStore:
         rows = self._checked(collection, scope, filter, limit=limit)
         query = check_vector(rows.spec, vector)
         return await asyncio.to_thread(_dense, rows, scope, query, limit, filter)
+
+    async def search_many(
+        self,
+        collection: str,
+        scope: Scope,
+        vectors: Vectors,
+        *,
+        limit: int,
+        filter: Filter | None = None,
+        params: SearchParams = SearchParams(),  # noqa: B008  frozen
+    ) -> list[list[Hit]]:
+        """See ``Searcher``."""
+        return [
+            await self.search(collection, scope, vector, limit=limit, filter=filter, params=params)
+            for vector in vectors
+        ]
 
     async def lexical_search(
         self, collection: str, scope: Scope, terms: Terms, *, limit: int, filter: Filter | None = None

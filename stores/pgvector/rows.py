@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from rag.core.filters import dump_metadata
-from rag.core.types import Hit, Metadata, Quality, Record, RecordBatch, Vectors
+from rag.core.records import Hit, Record, RecordBatch
+from rag.core.types import Metadata, Quality, Vectors
 from stores.pgvector.filters import string_keys
 from stores.pgvector.lexical import pack_terms, signed, unpack_terms
 from stores.pgvector.tables import HIT_COLUMNS, Tables

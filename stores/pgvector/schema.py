@@ -14,7 +14,8 @@ import orjson
 from psycopg import AsyncConnection
 
 from rag.core.errors import CollectionExistsError, InvalidRequestError
-from rag.core.types import CollectionSpec, FieldType, HnswIndex, Metric
+from rag.core.records import CollectionSpec
+from rag.core.types import FieldType
 from stores.pgvector.filters import Column, index_key
 from stores.pgvector.tables import OPERATOR_CLASSES, PARTS, Tables, column_types, registry
 
@@ -34,7 +35,7 @@ async def create(connection: AsyncConnection[Any], tables: Tables) -> None:
             await connection.execute(statement.encode())
         await connection.execute(
             f"insert into {tables.registry} (name, spec) values (%s, %s::json)".encode(),
-            (tables.collection, dump_spec(tables.spec).decode()),
+            (tables.collection, orjson.dumps(tables.spec.to_json()).decode()),
         )
     elif existing != tables.spec:
         raise CollectionExistsError(f"the collection {tables.collection} exists with another spec")
@@ -58,7 +59,7 @@ def stored_spec(schema: str, collection: str) -> tuple[str, dict[str, Any]]:
 async def _existing(connection: AsyncConnection[Any], schema: str, collection: str) -> CollectionSpec | None:
     statement, parameters = stored_spec(schema, collection)
     row = await (await connection.execute(statement.encode(), parameters)).fetchone()
-    return load_spec(row[0]) if row else None
+    return CollectionSpec.from_json(row[0]) if row else None
 
 
 async def _forget(connection: AsyncConnection[Any], schema: str, collection: str) -> None:
@@ -88,34 +89,10 @@ def table_statements(tables: Tables) -> Iterator[str]:
     yield from _terms(tables)
 
 
-def check_spec(spec: CollectionSpec) -> None:
-    """Raises ``InvalidRequestError`` for a dimension that pgvector cannot index."""
-    if not 1 <= spec.dimension <= MAX_DIMENSION:
-        raise InvalidRequestError(f"pgvector indexes 1 to {MAX_DIMENSION} dimensions, not {spec.dimension}")
+def check_index(spec: CollectionSpec) -> None:
+    """Raises ``InvalidRequestError`` for HNSW parameters that pgvector does not take."""
     if not (2 <= spec.index.m <= 100 and max(4, 2 * spec.index.m) <= spec.index.ef_construction <= 1000):
         raise InvalidRequestError("HNSW takes m from 2 to 100 and ef_construction from twice m to 1000")
-
-
-def dump_spec(spec: CollectionSpec) -> bytes:
-    """The spec as JSON."""
-    return orjson.dumps(
-        {
-            "dimension": spec.dimension,
-            "metric": spec.metric,
-            "index": {"m": spec.index.m, "ef_construction": spec.index.ef_construction},
-            "filterable": dict(spec.filterable),
-        }
-    )
-
-
-def load_spec(stored: dict[str, Any]) -> CollectionSpec:
-    """The inverse of :func:`dump_spec`, from decoded JSON."""
-    return CollectionSpec(
-        dimension=stored["dimension"],
-        metric=Metric(stored["metric"]),
-        index=HnswIndex(**stored["index"]),
-        filterable={key: FieldType(kind) for key, kind in stored["filterable"].items()},
-    )
 
 
 def _records(tables: Tables) -> Iterator[str]:

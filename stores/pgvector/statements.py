@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rag.core.ports import Selector
-from rag.core.types import ByDocument, ByIds, Scope
+from rag.core.records import ByDocument, ByIds
+from rag.core.types import Scope
 from stores.pgvector.filters import Compiler
 from stores.pgvector.lexical import LexicalQuery
 from stores.pgvector.tables import HIT_COLUMNS, PARTS, RECORD_COLUMNS, Tables

@@ -11,21 +11,20 @@ from uuid import UUID
 from rag.core.errors import CollectionNotFoundError
 from rag.core.filters import Filter
 from rag.core.ports import Selector
-from rag.core.types import (
+from rag.core.records import (
     ByIds,
+    Capabilities,
     CollectionSpec,
     Feature,
     Hit,
-    Metadata,
     Metric,
+    Quantization,
     Record,
     RecordBatch,
-    Scope,
     SearchParams,
     StoreStats,
-    Terms,
-    Vector,
 )
+from rag.core.types import Metadata, Scope, Terms, Vector, Vectors
 from stores.fusion import leg_limit, reciprocal_rank_fusion
 from stores.pgvector import schema, statements, writing
 from stores.pgvector.database import DEFAULT_EF_SEARCH, Database, open_database
@@ -40,6 +39,7 @@ from stores.validation import (
     check_name,
     check_scope,
     check_selector,
+    check_spec,
     check_terms,
     check_vector,
 )
@@ -68,7 +68,14 @@ class PgVectorStore:
     """
 
     kind = "pgvector"
-    features = frozenset({Feature.LEXICAL, Feature.EXACT})
+    capabilities = Capabilities(
+        features=frozenset(Feature),
+        max_dimension=schema.MAX_DIMENSION,
+        reasons={
+            Quantization.HALF: "not built yet",
+            Quantization.INT8: "pgvector has no scaled integers",
+        },
+    )
 
     def __init__(self, database: Database, *, schema_name: str) -> None:
         self.exact_fallbacks = 0
@@ -78,7 +85,8 @@ class PgVectorStore:
 
     async def create_collection(self, collection: str, spec: CollectionSpec) -> None:
         """See ``VectorStore``."""
-        schema.check_spec(spec)
+        check_spec(spec, self.capabilities)
+        schema.check_index(spec)
         tables = Tables(schema=self._schema, collection=check_name(collection), spec=spec)
         async with self._database.transaction() as connection:
             await schema.create(connection, tables)
@@ -163,6 +171,22 @@ class PgVectorStore:
         self._count_fallback([row[_FOUND] for row in found])
         return _dense_hits(rows.tables, found)[:limit]
 
+    async def search_many(
+        self,
+        collection: str,
+        scope: Scope,
+        vectors: Vectors,
+        *,
+        limit: int,
+        filter: Filter | None = None,
+        params: SearchParams = SearchParams(),  # noqa: B008  frozen
+    ) -> list[list[Hit]]:
+        """See ``Searcher``."""
+        return [
+            await self.search(collection, scope, vector, limit=limit, filter=filter, params=params)
+            for vector in vectors
+        ]
+
     async def lexical_search(
         self, collection: str, scope: Scope, terms: Terms, *, limit: int, filter: Filter | None = None
     ) -> list[Hit]:
@@ -225,7 +249,7 @@ class PgVectorStore:
         rows = await self._database.query(*schema.stored_spec(self._schema, collection), collection=collection)
         if not rows:
             raise CollectionNotFoundError(f"no collection {collection}")
-        tables = Tables(schema=self._schema, collection=collection, spec=schema.load_spec(rows[0][0]))
+        tables = Tables(schema=self._schema, collection=collection, spec=CollectionSpec.from_json(rows[0][0]))
         self._known[collection] = tables
         return tables
 

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from rag.core.types import CollectionSpec, FieldType, Metric
+from rag.core.records import CollectionSpec, Metric
+from rag.core.types import FieldType
 from stores.pgvector.filters import Column, columns
 
 HIT_COLUMNS = (

@@ -10,7 +10,7 @@
                 yield store
 
 It needs pytest, pytest-asyncio in ``auto`` mode, and Hypothesis. ``FilterConformance`` and
-``IsolationConformance`` work alike. What a store's ``features`` lack is skipped.
+``IsolationConformance`` work alike. What a store's ``capabilities`` lack is skipped.
 """
 
 from __future__ import annotations

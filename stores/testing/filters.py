@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from rag.core.filters import And, Compare, Contains, Exists, Filter, In, Not, Operator, Or, matches
 from rag.core.ports import VectorStore
-from rag.core.types import ByDocument, Metadata, Scalar
+from rag.core.records import ByDocument
+from rag.core.types import Metadata, Scalar
 from stores.testing.records import (
     FIELDS,
     MOMENT,

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from rag.core.filters import Compare, Exists
 from rag.core.ports import VectorStore
-from rag.core.types import ByDocument, ByIds, Record, Scope
+from rag.core.records import ByDocument, ByIds, Record
+from rag.core.types import Scope
 from stores.testing.records import (
     SCOPE,
     TENANT,

@@ -11,19 +11,8 @@ import numpy as np
 import pytest
 
 from rag.core.ports import VectorStore
-from rag.core.types import (
-    CollectionSpec,
-    Feature,
-    FieldType,
-    Hit,
-    Metric,
-    Record,
-    RecordBatch,
-    Scope,
-    Vector,
-    Vectors,
-    record_id,
-)
+from rag.core.records import CollectionSpec, Feature, Hit, Metric, Record, RecordBatch, record_id
+from rag.core.types import FieldType, Scope, Vector, Vectors
 from stores.memory import MemoryStore
 
 TENANT = "acme"
@@ -137,8 +126,8 @@ class Conformance:
     @pytest.fixture
     def lexical(self, store: VectorStore) -> None:
         """Skips for a store without lexical search."""
-        if Feature.LEXICAL not in store.features:
-            pytest.skip("the store has no lexical search")
+        if Feature.LEXICAL not in store.capabilities.features:
+            pytest.skip(f"not offered: {store.capabilities.reasons[Feature.LEXICAL]}")
 
 
 async def write(store: VectorStore, collection: str, rows: Sequence[Record]) -> None:

@@ -11,7 +11,8 @@ import pytest
 from rag.core.errors import DimensionMismatchError, InvalidRequestError
 from rag.core.filters import Compare, In
 from rag.core.ports import VectorStore
-from rag.core.types import Metric, Record, Scope, SearchParams, Terms
+from rag.core.records import Metric, Record, SearchParams
+from rag.core.types import Scope, Terms
 from stores.testing.records import (
     DIMENSION,
     SCOPE,

@@ -18,7 +18,8 @@ from rag.core.errors import (
 )
 from rag.core.filters import Compare, Contains
 from rag.core.ports import VectorStore
-from rag.core.types import ByDocument, ByIds, FieldType, Metric, Quality, RecordBatch, Scope
+from rag.core.records import ByDocument, ByIds, Metric, RecordBatch
+from rag.core.types import FieldType, Quality, Scope
 from stores.testing.records import (
     MOMENT,
     SCOPE,

@@ -13,7 +13,7 @@ from pgvector.psycopg import register_vector
 
 from rag.core.errors import CollectionNotFoundError, StoreError
 from rag.core.filters import Compare
-from rag.core.types import SearchParams
+from rag.core.records import SearchParams
 from stores.pgvector import PgVectorStore, open_store, statements
 from stores.pgvector.lexical import lexical_query
 from stores.testing.records import SCOPE, oracle, record, records, vector, write

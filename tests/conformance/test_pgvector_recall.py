@@ -11,7 +11,8 @@ import numpy as np
 import psycopg
 import pytest
 
-from rag.core.types import CollectionSpec, Metric, Quality, RecordBatch
+from rag.core.records import CollectionSpec, Metric, RecordBatch
+from rag.core.types import Quality
 from stores.pgvector import open_store
 from stores.testing.records import SCOPE
 

@@ -18,9 +18,9 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from rag.core.answers import Delta, DocumentLabel, Message
 from rag.core.errors import ConfigurationError, GenerationError
 from rag.core.ports import Generator
-from rag.core.types import Delta, DocumentLabel, Message
 from rag.generation import open_generator
 from rag.generation.evidence import Evidence
 from rag.generation.prompt import build_prompt

@@ -18,7 +18,8 @@ import uvicorn
 
 from rag.batching import open_lane
 from rag.core.errors import InvalidRequestError, MissingExtraError, ModelMismatchError
-from rag.core.types import Hit, Priority
+from rag.core.records import Hit
+from rag.core.types import Priority
 from rag.embedding import create_model_host, load_tokenizer, open_local_embedder, open_remote_embedder
 from rag.embedding.local import LocalEmbedder
 from rag.models import ModelKind, resolve

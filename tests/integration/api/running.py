@@ -15,7 +15,9 @@ import numpy as np
 from rag.api.app import create_app
 from rag.api.limits import Limits
 from rag.api.server import address_of, bind_port, request_ender, serve_app
-from rag.core.types import Attempt, Publication, Quality, Record, RecordBatch, Scope, record_id
+from rag.core.catalog import Attempt, Publication
+from rag.core.records import Record, RecordBatch, record_id
+from rag.core.types import Quality, Scope
 from rag.lexical import count_terms, document_weights
 from rag.services import Services
 from rag.testing import FakeGenerator

@@ -16,7 +16,8 @@ from rag.catalog import Catalog
 from rag.catalog.alignment import align_metadata
 from rag.core.errors import CatalogError, StorageFullError, StoreError
 from rag.core.ports import Blobs, VectorStore
-from rag.core.types import ByDocument, CollectionSpec, DocumentState, Scope
+from rag.core.records import ByDocument, CollectionSpec
+from rag.core.types import DocumentState, Scope
 from rag.services import Services
 from rag.testing import Unavailable
 from tests.integration.api.conftest import Start

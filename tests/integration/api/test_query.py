@@ -13,7 +13,8 @@ import pytest
 import pytest_asyncio
 
 from rag.core.errors import GenerationError
-from rag.core.types import CollectionSpec, Scope
+from rag.core.records import CollectionSpec
+from rag.core.types import Scope
 from tests.integration.api.conftest import Start
 from tests.integration.api.running import Running, problem
 

@@ -19,18 +19,9 @@ import pytest
 
 from rag.catalog import Catalog, open_catalog
 from rag.catalog.migrate import migrate
-from rag.core.types import (
-    Attempt,
-    BlobRef,
-    CollectionSpec,
-    CollectionView,
-    FieldType,
-    ParseAttempt,
-    Publication,
-    Quality,
-    Receipt,
-    Scope,
-)
+from rag.core.catalog import Attempt, BlobRef, CollectionView, Publication, Receipt
+from rag.core.records import CollectionSpec
+from rag.core.types import FieldType, ParseAttempt, Quality, Scope
 
 _OWNER = """
 import asyncio, signal, sys

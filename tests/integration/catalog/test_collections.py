@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from rag.catalog import Catalog
+from rag.core.catalog import CollectionView
 from rag.core.errors import CollectionExistsError, CollectionNotFoundError, InvalidRequestError
-from rag.core.types import CollectionSpec, CollectionView, FieldType, HnswIndex, Metric, Scope
+from rag.core.records import CollectionSpec, HnswIndex, Metric
+from rag.core.types import FieldType, Scope
 
 SPEC = CollectionSpec(
     dimension=384, metric=Metric.L2, index=HnswIndex(m=8, ef_construction=50), filterable={"年": FieldType.INTEGER}

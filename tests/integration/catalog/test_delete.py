@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from rag.catalog import Catalog
+from rag.core.catalog import CollectionView
 from rag.core.errors import DocumentNotFoundError, SupersededError
-from rag.core.types import CollectionView, Scope
+from rag.core.types import Scope
 
 
 async def test_a_deleted_document_is_never_current_again(

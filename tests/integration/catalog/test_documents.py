@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from rag.catalog import Catalog
+from rag.core.catalog import CollectionView, JobView
 from rag.core.errors import (
     CollectionNotFoundError,
     ConflictError,
@@ -19,7 +20,7 @@ from rag.core.errors import (
     FilterError,
     InvalidRequestError,
 )
-from rag.core.types import CollectionView, DocumentState, JobView, Scope
+from rag.core.types import DocumentState, Scope
 
 
 async def jobs_of(catalog: Catalog, document: UUID) -> list[JobView]:

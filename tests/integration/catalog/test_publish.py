@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rag.catalog import Catalog
+from rag.core.catalog import CollectionView
 from rag.core.errors import SupersededError
-from rag.core.types import CollectionView, DocumentState, Scope
+from rag.core.types import DocumentState, Scope
 
 
 async def test_a_claim_counts_the_attempt_and_gives_a_new_generation(

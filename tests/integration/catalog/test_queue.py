@@ -13,8 +13,9 @@ import pytest
 
 from rag.catalog import Catalog
 from rag.catalog.migrate import migrate
+from rag.core.catalog import CollectionView
 from rag.core.errors import EmbeddingError, StoreError
-from rag.core.types import CollectionView, DocumentState, Scope
+from rag.core.types import DocumentState, Scope
 
 
 @asynccontextmanager

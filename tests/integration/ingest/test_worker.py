@@ -15,17 +15,10 @@ import pytest
 
 from ingest.wiring import GRACE_SECONDS, open_ingest
 from ingest.worker import run_worker
+from rag.core.catalog import CollectionView, DocumentView, Receipt
 from rag.core.media import detect
-from rag.core.types import (
-    ByDocument,
-    CollectionSpec,
-    CollectionView,
-    DocumentState,
-    DocumentView,
-    Quality,
-    Receipt,
-    Scope,
-)
+from rag.core.records import ByDocument, CollectionSpec
+from rag.core.types import DocumentState, Quality, Scope
 from rag.embedding import HashEmbedder
 from rag.lexical import count_terms, query_weights
 from rag.settings import Settings

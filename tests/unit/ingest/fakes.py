@@ -8,18 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
 
+from rag.core.catalog import Attempt, BlobRef, CollectionView, Garbage, IndexStatistics, Publication
 from rag.core.errors import BlobError, SupersededError
 from rag.core.media import TEXT
-from rag.core.types import (
-    Attempt,
-    BlobRef,
-    CollectionSpec,
-    CollectionView,
-    Garbage,
-    IndexStatistics,
-    Publication,
-    Scope,
-)
+from rag.core.records import CollectionSpec
+from rag.core.types import Scope
 
 PHYSICAL = "c_1"
 TENANT = "acme"

@@ -15,19 +15,11 @@ from ingest.chunking import RecursiveChunker
 from ingest.parsing import DocumentParseError
 from ingest.pipeline import IngestPipeline
 from ingest.publisher import open_publisher
+from rag.core.catalog import IndexStatistics
 from rag.core.errors import CapacityError, EmbeddingError, OverloadedError, StoreError
 from rag.core.media import TEXT
-from rag.core.types import (
-    ByDocument,
-    IndexStatistics,
-    ParseAttempt,
-    ParsedDocument,
-    Priority,
-    Quality,
-    RecordBatch,
-    Scope,
-    Vectors,
-)
+from rag.core.records import ByDocument, RecordBatch
+from rag.core.types import ParseAttempt, ParsedDocument, Priority, Quality, Scope, Vectors
 from rag.embedding.hashing import WordTokenizer
 from rag.lexical import count_terms
 from rag.testing import FakeEmbedder
@@ -67,7 +59,7 @@ class LeakyStore(MemoryStore):
             raise StoreError
         await super().upsert(collection, scope, batch)
         if self.lose_last:
-            from rag.core.types import ByIds
+            from rag.core.records import ByIds
 
             await super().delete(collection, scope, ByIds(ids=(batch.ids[-1],)))
 

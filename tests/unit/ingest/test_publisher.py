@@ -9,8 +9,9 @@ from uuid import UUID
 import pytest
 
 from ingest.publisher import open_publisher
+from rag.core.catalog import BlobRef, Publication
 from rag.core.errors import CatalogError
-from rag.core.types import BlobRef, Publication, Quality
+from rag.core.types import Quality
 from tests.unit.ingest.fakes import TENANT, MemoryCatalog
 
 

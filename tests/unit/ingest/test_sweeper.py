@@ -7,9 +7,11 @@ from uuid import UUID, uuid4
 import numpy as np
 
 from ingest.sweeper import Sweeper
+from rag.core.catalog import Garbage
 from rag.core.errors import StoreError
 from rag.core.ports import Selector
-from rag.core.types import ByDocument, CollectionSpec, Garbage, Record, RecordBatch, Scope
+from rag.core.records import ByDocument, CollectionSpec, Record, RecordBatch
+from rag.core.types import Scope
 from stores.memory import MemoryStore
 from tests.unit.ingest.fakes import PHYSICAL, SCOPE, TENANT, MemoryCatalog
 

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from rag.blobs import FileBlobs, open_blobs
+from rag.core.catalog import BlobRef
 from rag.core.errors import BlobError, DataFolderError, StorageFullError
 from rag.core.ports import Blobs
-from rag.core.types import BlobRef, Scope
+from rag.core.types import Scope
 
 SCOPE = Scope(tenant="acme", groups=None)
 OTHER = Scope(tenant="other", groups=None)

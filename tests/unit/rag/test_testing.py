@@ -9,8 +9,9 @@ from uuid import UUID
 import numpy as np
 import pytest
 
+from rag.core.answers import Message
 from rag.core.errors import EmbeddingError
-from rag.core.types import Hit, Message
+from rag.core.records import Hit
 from rag.testing import FakeEmbedder, FakeGenerator, FakeReranker, ManualClock
 
 QUESTION = [Message(role="user", content="Why?")]

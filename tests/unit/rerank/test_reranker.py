@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rag.core.errors import RerankError
-from rag.core.types import Hit
+from rag.core.records import Hit
 from rerank import CrossEncoderReranker
 
 

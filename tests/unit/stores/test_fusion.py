@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from rag.core.types import Hit
+from rag.core.records import Hit
 from stores.fusion import leg_limit, reciprocal_rank_fusion
 
 

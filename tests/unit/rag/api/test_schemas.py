@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from rag.api.schemas import AnswerBody, CollectionBody, MetadataBody, SearchBody, TextDocumentBody
-from rag.core.types import FieldType, Metric, Mode
+from rag.core.records import Metric
+from rag.core.types import FieldType, Mode
 
 
 def test_a_search_needs_only_a_query() -> None:

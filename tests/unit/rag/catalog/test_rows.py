@@ -21,7 +21,8 @@ from rag.catalog.rows import (
     read_spec,
 )
 from rag.core.errors import InvalidRequestError
-from rag.core.types import CollectionSpec, FieldType, HnswIndex, Metric
+from rag.core.records import CollectionSpec, HnswIndex, Metric
+from rag.core.types import FieldType
 
 
 @given(

@@ -8,7 +8,8 @@ import pytest
 from rag.cli import options
 from rag.cli.options import chosen_url, json_object, service_options
 from rag.cli.root import run
-from rag.core.types import DocumentState, FieldType, Metric, Mode
+from rag.core.records import Metric
+from rag.core.types import DocumentState, FieldType, Mode
 
 
 def grouped() -> click.Group:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rag.core.types import DocumentLabel, Quality
+from rag.core.answers import DocumentLabel
+from rag.core.types import Quality
 from rag.generation.evidence import Evidence, best_passage, cite, read_passages, supporting_passage
 from rag.generation.extractive import extract_answer, nothing_found
 from tests.unit.rag.query.fakes import make_hit

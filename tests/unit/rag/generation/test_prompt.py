@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rag.core.types import DocumentLabel, Message
+from rag.core.answers import DocumentLabel, Message
 from rag.generation.evidence import Evidence, key_passages, read_passages
 from rag.generation.prompt import MARGIN_TOKENS, PREFIX, Prompt, build_prompt, render_evidence
 from tests.unit.rag.query.fakes import FakeGenerator, make_hit

@@ -10,22 +10,11 @@ from uuid import UUID, uuid5
 
 import numpy as np
 
+from rag.core.answers import Delta, DocumentLabel, Message, Usage
+from rag.core.catalog import CollectionView, IndexStatistics
 from rag.core.errors import CollectionNotFoundError
-from rag.core.types import (
-    ID_NAMESPACE,
-    CollectionSpec,
-    CollectionView,
-    Delta,
-    DocumentLabel,
-    Feature,
-    FieldType,
-    Hit,
-    IndexStatistics,
-    Message,
-    Scope,
-    Usage,
-    Vectors,
-)
+from rag.core.records import ID_NAMESPACE, Capabilities, CollectionSpec, Feature, Hit
+from rag.core.types import FieldType, Scope, Vectors
 from rag.deadline import Deadline
 from rag.query import QueryOptions, QueryPipeline, SearchRequest
 
@@ -101,7 +90,9 @@ class FakeStore:
     """Gives the first ``limit`` of its hits, whatever is asked."""
 
     hits: list[Hit] = field(default_factory=list)
-    features: frozenset[Feature] = frozenset({Feature.LEXICAL, Feature.EXACT})
+    capabilities: Capabilities = field(
+        default_factory=lambda: Capabilities(features=frozenset({Feature.LEXICAL, Feature.EXACT}))
+    )
     fault: BaseException | None = None
     delay: float = 0.0
     kind: str = "fake"

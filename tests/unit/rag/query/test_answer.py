@@ -6,8 +6,8 @@ from contextlib import aclosing
 
 import pytest
 
+from rag.core.answers import Answer, Message
 from rag.core.errors import DegradedError, GenerationError, InvalidRequestError, StoreError
-from rag.core.types import Answer, Message
 from rag.query import (
     AnswerEvent,
     AnswerRequest,

@@ -21,7 +21,8 @@ from rag.core.errors import (
     StoreError,
 )
 from rag.core.filters import Compare
-from rag.core.types import Feature, FieldType, Mode
+from rag.core.records import Capabilities, Feature
+from rag.core.types import FieldType, Mode
 from rag.lexical import count_terms
 from tests.unit.rag.query.fakes import (
     FakeCorpus,
@@ -131,13 +132,13 @@ async def test_query_terms_that_no_chunk_holds_are_left_out() -> None:
 
 async def test_a_store_without_lexical_search_is_asked_by_vector_and_that_is_said() -> None:
     corpus, store = serving(make_hit("a"))
-    store.features = frozenset({Feature.EXACT})
+    store.capabilities = Capabilities(features=frozenset({Feature.EXACT}), reasons={Feature.LEXICAL: "no words"})
 
     result = await make_pipeline(corpus, store).search(ask(rerank=False), soon())
 
     assert [name for name, _ in store.calls] == ["search"]
     (skip,) = result.skipped
-    assert (skip.stage, skip.reason) == ("lexical", "the fake store has no lexical search")
+    assert (skip.stage, skip.reason) == ("lexical", "no words")
 
 
 async def test_hits_of_deleted_and_replaced_documents_are_never_served() -> None:
@@ -309,7 +310,7 @@ async def test_the_deadline_leaves_time_for_the_fallback_of_a_late_embedder() ->
 
 async def test_without_embedder_and_lexical_search_there_is_no_result() -> None:
     corpus, store = serving(*make_hits(3))
-    store.features = frozenset()
+    store.capabilities = Capabilities(features=frozenset())
 
     with pytest.raises(EmbeddingError):
         await make_pipeline(corpus, store, embedder=FakeEmbedder(fault=EmbeddingError())).search(ask(), soon())
