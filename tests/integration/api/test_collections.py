@@ -26,7 +26,8 @@ async def test_a_collection_is_created_once_and_found_under_its_name(service: Ru
     assert (first.status_code, second.status_code, shown.status_code) == (201, 200, 200)
     assert first.json() == second.json() == shown.json()
     assert set(shown.json()) == {
-        "name", "embedding_model", "dimension", "metric", "fields", "documents", "chunks", "epoch", "created_at",
+        "name", "embedding_model", "dimension", "metric", "quantization", "fields", "documents", "chunks", "epoch",
+        "created_at",
     }  # fmt: skip
     assert shown.json()["embedding_model"] == "hash-64"
     assert shown.json()["dimension"] == 64
