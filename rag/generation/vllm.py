@@ -7,8 +7,9 @@ import math
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import openai
 from openai.types.chat import ChatCompletionChunk, ChatCompletionMessageParam
@@ -23,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 _READ_TIMEOUT = 60.0
 _PING_TIMEOUT = 2.0
+_BROKEN = frozenset({"RemoteProtocolError", "ReadError", "WriteError"})
+"""What a pooled connection that the backend had closed ends in; the SDK's transport differs by release."""
 _TOO_MANY_REQUESTS = 429
 _SERVER_ERROR = 500
 
@@ -148,7 +151,7 @@ async def _complete(client: openai.AsyncOpenAI, body: dict[str, Any]) -> AsyncGe
     """One backend's completion; ``_BackendError`` before the first token, ``GenerationError`` after it."""
     begun = False
     try:
-        async with await client.chat.completions.create(stream=True, **body) as chunks:
+        async with await _begin(client, body) as chunks:
             async for delta in _deltas(chunks):
                 begun = begun or bool(delta.text)
                 yield delta
@@ -159,6 +162,18 @@ async def _complete(client: openai.AsyncOpenAI, body: dict[str, Any]) -> AsyncGe
         raise _BackendError(_fault(error)) from error
     if not begun:
         raise _BackendError("the completion was empty")
+
+
+async def _begin(client: openai.AsyncOpenAI, body: dict[str, Any]) -> openai.AsyncStream[ChatCompletionChunk]:
+    """The response's head; asked for again where the connection was one that the backend had just closed."""
+    create = partial(client.chat.completions.create, stream=True, **body)
+    try:
+        begun = await create()
+    except openai.APIConnectionError as error:
+        if type(error.__cause__).__name__ not in _BROKEN:
+            raise
+        begun = await create()
+    return cast("openai.AsyncStream[ChatCompletionChunk]", begun)
 
 
 async def _deltas(chunks: AsyncIterator[ChatCompletionChunk]) -> AsyncIterator[Delta]:

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, aclosing
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
@@ -254,6 +254,33 @@ async def test_a_second_url_takes_over_before_the_first_token_and_is_remembered(
     assert (len(down.calls), len(up.calls)) == (1, 2)
 
 
+async def closing_when_used_again(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Answers the first request of a connection and closes it when the second one comes."""
+    with suppress(asyncio.IncompleteReadError, ConnectionError):
+        head = await reader.readuntil(b"\r\n\r\n")
+        call = Call(head.decode().split()[1], {}, reader, writer, asyncio.Event())
+        if call.path == "/v1/models":
+            body = '{"object": "list", "data": []}'
+            await call.raw(
+                f"HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}"
+            )
+            await reader.readuntil(b"\r\n\r\n")
+        else:
+            await hello(call)
+    writer.close()
+
+
+async def test_a_pooled_connection_that_the_backend_just_closed_costs_no_answer() -> None:
+    server = await asyncio.start_server(closing_when_used_again, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async with server, open_generator([url], model="m") as generator:
+        await generator.ping()
+        deltas = await read(generator)
+
+    assert "".join(delta.text for delta in deltas) == "Edith Marlow"
+
+
 async def test_a_url_where_nothing_listens_is_failed_over(start: Start) -> None:
     up = await start(hello)
 
@@ -291,9 +318,12 @@ async def _error_event(call: Call) -> None:
     await call.raw('data: {"error": {"message": "engine died", "code": 500}}\n\n')
 
 
-@pytest.mark.parametrize("script", [refuse, _empty, _html, _garbage, _closed, _busy, _error_event])
-async def test_a_backend_that_fails_before_its_first_token_is_an_error_after_one_try_of_each(
-    start: Start, script: Script
+@pytest.mark.parametrize(
+    ("script", "tries"),
+    [(refuse, 1), (_empty, 1), (_html, 1), (_garbage, 1), (_busy, 1), (_error_event, 1), (_closed, 2)],
+)
+async def test_a_backend_that_fails_before_its_first_token_is_asked_again_only_where_it_hung_up(
+    start: Start, script: Script, tries: int
 ) -> None:
     one, two = await start(script), await start(script)
 
@@ -301,7 +331,7 @@ async def test_a_backend_that_fails_before_its_first_token_is_an_error_after_one
         with pytest.raises(GenerationError):
             await read(generator)
 
-    assert (len(one.calls), len(two.calls)) == (1, 1)
+    assert (len(one.calls), len(two.calls)) == (tries, tries)
 
 
 async def test_a_request_that_is_refused_as_wrong_is_not_tried_elsewhere(start: Start) -> None:
