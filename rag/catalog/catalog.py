@@ -15,14 +15,18 @@ from rag.catalog.jobs import Jobs
 from rag.catalog.migrate import migrate
 from rag.catalog.publish import Ingestion
 from rag.catalog.queue import Queue
-from rag.catalog.rows import VISIBLE, groups
+from rag.catalog.rows import LIVE, VISIBLE, groups
 from rag.core.answers import DocumentLabel
+from rag.core.errors import CollectionNotFoundError
 from rag.core.types import Scope
 
 # IS TRUE: only the ids may choose the index, or a planner without statistics reads the whole tenant.
 _CURRENT = (
     "SELECT d.id, d.generation, d.source, d.title, d.media_type FROM documents d "
     f"WHERE d.id = ANY(%(ids)s::text::uuid[]) AND (d.tenant = %(tenant)s) IS TRUE AND {VISIBLE}"
+)
+_CURRENT_IN = (
+    f"SELECT d.* FROM {LIVE} LEFT JOIN ({_CURRENT}) d ON true WHERE p.name = %(physical)s AND c.tenant = %(tenant)s"
 )
 
 
@@ -33,20 +37,26 @@ class Catalog(Collections, Documents, Ingestion, GarbageList, Jobs):
         Ingestion.__init__(self, database, queue, max_attempts=max_attempts)
         self.queue = queue
 
-    async def current(self, scope: Scope, generations: Collection[tuple[UUID, int]]) -> Mapping[UUID, DocumentLabel]:
+    async def current(
+        self, scope: Scope, generations: Collection[tuple[UUID, int]], *, physical: str | None = None
+    ) -> Mapping[UUID, DocumentLabel]:
         """One round trip: labels of the documents whose served generation is the given one.
 
-        Documents that the scope may not read are absent; what is absent must not be served.
+        Documents that the scope may not read are absent; what is absent must not be served. Raises
+        ``CollectionNotFoundError`` when ``physical`` is given and no collection of the tenant lives in it now.
         """
-        if not generations:
+        if not generations and physical is None:
             return {}
         wanted = set(generations)
         # An array literal: a hundred UUID parameters cost the client more than the query costs the server.
         ids = "{" + ",".join({id.hex for id, _ in wanted}) + "}"
-        arguments = {"ids": ids, "tenant": scope.tenant, "groups": groups(scope)}
+        arguments = {"ids": ids, "tenant": scope.tenant, "groups": groups(scope), "physical": physical}
+        rows = await self._database.rows(_CURRENT if physical is None else _CURRENT_IN, arguments)
+        if not rows and physical is not None:
+            raise CollectionNotFoundError(f"no collection lives in {physical}")
         return {
             row["id"]: DocumentLabel(source=row["source"], title=row["title"], media_type=row["media_type"])
-            for row in await self._database.rows(_CURRENT, arguments)
+            for row in rows
             if (row["id"], row["generation"]) in wanted
         }
 

@@ -6,6 +6,7 @@ import asyncio
 import select
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from psycopg import AsyncConnection, AsyncCursor
@@ -18,8 +19,16 @@ SCHEMA = "anchorage"
 WRITE_SECONDS = 60.0
 """Limit of a transaction that moves statistics; a collection's publications wait for each other."""
 
-Connection: TypeAlias = AsyncConnection[DictRow]
 Cursor: TypeAlias = AsyncCursor[DictRow]
+
+
+class Connection(AsyncConnection[DictRow]):
+    """A connection with one cursor for all of its reads: what that learnt of a query's types stays with it."""
+
+    @cached_property
+    def reader(self) -> Cursor:
+        """A cursor whose values come in binary."""
+        return self.cursor(binary=True)
 
 
 class Database:
@@ -48,8 +57,8 @@ class Database:
     async def rows(self, query: str, arguments: dict[str, Any] | None = None) -> list[DictRow]:
         """All rows of one prepared query in one round trip, values in binary."""
         async with self.connection() as connection:
-            cursor = await connection.execute(query, arguments, prepare=True, binary=True)
-            return await cursor.fetchall()
+            await connection.reader.execute(query, arguments, prepare=True)
+            return await connection.reader.fetchall()
 
     async def row(self, query: str, arguments: dict[str, Any] | None = None) -> DictRow | None:
         """The first row of one prepared query, or ``None``."""
@@ -62,6 +71,7 @@ async def open_database(url: str, *, pool_size: int, timeout: float) -> AsyncIte
     """Open the pool; connections are made as they are needed and replaced when the server restarts."""
     pool = AsyncConnectionPool(
         url,
+        connection_class=Connection,
         kwargs={"row_factory": dict_row, "connect_timeout": 10},
         min_size=1,
         max_size=pool_size,

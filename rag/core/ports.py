@@ -322,10 +322,13 @@ class Corpus(Protocol):
         """
         ...
 
-    async def current(self, scope: Scope, generations: Collection[tuple[UUID, int]]) -> Mapping[UUID, DocumentLabel]:
+    async def current(
+        self, scope: Scope, generations: Collection[tuple[UUID, int]], *, physical: str | None = None
+    ) -> Mapping[UUID, DocumentLabel]:
         """One round trip: labels of the documents whose served generation is the given one.
 
-        Documents that the scope may not read are absent; what is absent must not be served.
+        Documents that the scope may not read are absent; what is absent must not be served. Raises
+        ``CollectionNotFoundError`` when ``physical`` is given and no collection of the tenant lives in it now.
         """
         ...
 

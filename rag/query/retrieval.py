@@ -25,7 +25,10 @@ _SPARE = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One retrieval: ``vector`` is ``None`` exactly in lexical mode."""
+    """One retrieval: ``vector`` is ``None`` exactly in lexical mode.
+
+    ``assumed``: ``physical`` is what the collection was last known to live in, and verification confirms it.
+    """
 
     scope: Scope
     physical: str
@@ -35,6 +38,7 @@ class Plan:
     filter: Filter | None
     limit: int
     reranked: bool
+    assumed: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -82,13 +86,16 @@ class Retriever:
     options: QueryOptions
 
     async def retrieve(self, plan: Plan, deadline: Deadline, trace: Trace) -> Found:
-        """Raises ``StoreError`` or ``CatalogError`` when one fails or is late."""
+        """Raises ``StoreError`` or ``CatalogError`` when one fails or is late.
+
+        Raises ``CollectionNotFoundError`` when the collection is gone, or lives elsewhere than was assumed.
+        """
         patience = deadline.limit(share=_AGAIN_SHARE)
         served = Served()
         size = self._first_page(plan)
         while True:
             page = await self._page(plan, size, deadline, trace)
-            await self._verify(plan.scope, page, served, deadline, trace)
+            await self._verify(plan, page, served, deadline, trace)
             hits = [replace(hit, retrieval_score=hit.score) for hit in page if served.holds(hit)]
             exhausted = len(page) < size or size >= self.options.max_candidates
             if len(hits) >= plan.limit or exhausted or deadline.remaining() < patience:
@@ -126,14 +133,17 @@ class Retriever:
             plan.physical, plan.scope, plan.vector, plan.terms, limit=size, filter=plan.filter, params=params
         )
 
-    async def _verify(
-        self, scope: Scope, hits: Sequence[Hit], served: Served, deadline: Deadline, trace: Trace
-    ) -> None:
+    async def _verify(self, plan: Plan, hits: Sequence[Hit], served: Served, deadline: Deadline, trace: Trace) -> None:
+        questions = served.open_questions(hits)
+        if plan.assumed and not questions:
+            questions = [{}]
         with stage_timer("verify", trace.timings):
-            for question in served.open_questions(hits):
+            for question in questions:
                 deadline.check("verification")
                 labels = await bounded(
-                    self.corpus.current(scope, set(question.items())),
+                    self.corpus.current(
+                        plan.scope, set(question.items()), physical=plan.physical if plan.assumed else None
+                    ),
                     deadline=deadline,
                     late=CatalogError,
                     stage="the catalog",

@@ -43,7 +43,9 @@ class Trace:
 
     def skip(self, stage: str, reason: str) -> None:
         """Note that a stage does not apply."""
-        self.skipped.append(Skip(stage=stage, reason=reason))
+        skip = Skip(stage=stage, reason=reason)
+        if skip not in self.skipped:
+            self.skipped.append(skip)
 
 
 async def bounded(

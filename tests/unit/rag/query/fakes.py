@@ -48,6 +48,7 @@ class FakeCorpus:
 
     served: dict[UUID, int] = field(default_factory=dict)
     model: str = "embedder"
+    physical: str = "c_books"
     counts: dict[int, int] = field(default_factory=dict)
     filterable: dict[str, FieldType] = field(default_factory=dict)
     fault: BaseException | None = None
@@ -66,7 +67,7 @@ class FakeCorpus:
             id=document_id("books"),
             name=name,
             tenant=scope.tenant,
-            physical="c_books",
+            physical=self.physical,
             embedding_model=self.model,
             spec=CollectionSpec(dimension=4, filterable=self.filterable),
             epoch=7,
@@ -74,8 +75,12 @@ class FakeCorpus:
             document_counts=self.counts or dict.fromkeys(terms, 3),
         )
 
-    async def current(self, scope: Scope, generations: Collection[tuple[UUID, int]]) -> Mapping[UUID, DocumentLabel]:
+    async def current(
+        self, scope: Scope, generations: Collection[tuple[UUID, int]], *, physical: str | None = None
+    ) -> Mapping[UUID, DocumentLabel]:
         self.calls.append("current")
+        if physical not in (None, self.physical):
+            raise CollectionNotFoundError
         if self.current_fault is not None:
             raise self.current_fault
         return {
