@@ -1,4 +1,4 @@
-"""Loads prepared folders (or hub names) into sentence-transformers models; CPU-heavy, so call it in a thread."""
+"""Loads prepared folders into sentence-transformers models; CPU-heavy, so call it in a thread."""
 
 from __future__ import annotations
 
@@ -62,19 +62,10 @@ def _options(*, device: str, precision: Precision) -> Mapping[str, Any]:
 
 def _load(factory: Callable[..., Model], folder: str | Path, options: Mapping[str, Any], kind: ModelKind) -> Model:
     try:
-        return _local_first(factory, folder, options)
+        return factory(str(folder), local_files_only=True, **options)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         first = str(error).strip().partition("\n")[0]
         raise ConfigurationError(f"the {kind} {folder} cannot be loaded: {first}") from error
-
-
-def _local_first(factory: Callable[..., Model], folder: str | Path, options: Mapping[str, Any]) -> Model:
-    try:
-        return factory(str(folder), local_files_only=True, **options)
-    except OSError:
-        if Path(folder).is_dir():
-            raise
-    return factory(str(folder), local_files_only=False, **options)
 
 
 def _finish(model: Model, precision: Precision) -> Model:

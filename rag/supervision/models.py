@@ -6,9 +6,10 @@ from pathlib import Path
 
 from rag.embedding import hash_dimension
 from rag.embedding.model_folder import require_dimension
+from rag.generation.interpreter import find_interpreter
 from rag.models import MODELS, ModelKind, Precision, find_folder, list_models
 from rag.settings import Settings
-from rag.supervision.vllm import Accelerator, find_interpreter
+from rag.supervision.vllm import Accelerator
 
 _PRECISIONS = {
     "fp32": Precision.FLOAT32,

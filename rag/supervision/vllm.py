@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -32,15 +31,6 @@ def find_accelerator(*, driver: Path = _NVIDIA_DRIVER, tool: str = "nvidia-smi")
     except OSError:
         listed = False
     return "gpu" if listed or shutil.which(tool) else "cpu"
-
-
-def find_interpreter(python: Path, *, environment: Path = Path(sys.prefix)) -> Path | None:
-    """Return the interpreter of vLLM's environment, absolute; ``None`` where there is none.
-
-    A relative path holds from the working folder, then from the folder in which our own ``environment`` lies.
-    """
-    places = (python.expanduser(), environment.parent / python)
-    return next((place.absolute() for place in places if place.is_file()), None)
 
 
 def choose_vllm(

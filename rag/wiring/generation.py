@@ -11,6 +11,7 @@ from pathlib import Path
 from rag.core.errors import AnchorageError
 from rag.core.ports import Generator
 from rag.generation import open_generator
+from rag.generation.interpreter import find_interpreter
 from rag.models import resolve
 from rag.settings import Settings
 
@@ -40,7 +41,7 @@ async def open_generator_for(settings: Settings) -> AsyncIterator[Generator | No
 def _generator_url(settings: Settings) -> str | None:
     """The configured address, else that of the vLLM which is run beside the service where it is installed."""
     generation = settings.generation
-    if generation.url or not (generation.managed and generation.vllm_python.is_file()):
+    if generation.url or not (generation.managed and find_interpreter(generation.vllm_python)):
         return generation.url
     return f"http://127.0.0.1:{generation.vllm_port}/v1"
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from rag.supervision.process import Launch
-from rag.supervision.vllm import QUIET, Accelerator, choose_vllm, find_accelerator, find_interpreter
+from rag.supervision.vllm import QUIET, Accelerator, choose_vllm, find_accelerator
 
 
 def choose(accelerator: Accelerator, **options: Any) -> Launch:
@@ -57,26 +55,6 @@ def test_nothing_is_fetched_or_reported_on_either() -> None:
 
 def test_arguments_of_the_configuration_come_last_so_that_they_win() -> None:
     assert choose("gpu", arguments=["--max-model-len", "8192"]).arguments[-2:] == ("--max-model-len", "8192")
-
-
-def test_a_relative_interpreter_is_found_from_the_working_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "python").write_text("")
-    monkeypatch.chdir(tmp_path)
-
-    assert find_interpreter(Path("python"), environment=tmp_path / "other" / ".venv") == tmp_path / "python"
-
-
-def test_a_relative_interpreter_is_found_beside_our_own_environment(tmp_path: Path) -> None:
-    (tmp_path / "vllm").mkdir()
-    (tmp_path / "vllm" / "python").write_text("")
-
-    assert find_interpreter(Path("vllm/python"), environment=tmp_path / ".venv") == tmp_path / "vllm" / "python"
-
-
-def test_an_absolute_interpreter_is_taken_from_nowhere_else(tmp_path: Path) -> None:
-    assert find_interpreter(tmp_path / "python", environment=tmp_path / ".venv") is None
 
 
 def test_a_key_is_passed_where_no_process_list_shows_it() -> None:
