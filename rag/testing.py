@@ -37,6 +37,8 @@ class ManualClock:
 class Unavailable:
     """Stands for any port that is down: each of its calls raises ``error``, or never returns without one."""
 
+    kind = "unavailable"
+
     def __init__(self, error: Exception | None = None) -> None:
         self._error = error
 

@@ -1,10 +1,17 @@
-"""Stores by name, found through the entry-point group ``anchorage.stores``."""
+"""Stores by name, found through the entry-point group ``anchorage.stores``.
+
+An entry names the store's factory, and in brackets the extra of its distribution that brings what it imports.
+Where the module beside the factory has a neighbour ``options`` with a function ``read_options``, options can be
+checked without opening anything: it takes them and raises ``ConfigurationError``.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any, cast
 
 from rag.core.errors import ConfigurationError, MissingExtraError, UnknownStoreError
@@ -24,7 +31,26 @@ def open_store(kind: str, options: Mapping[str, Any]) -> AbstractAsyncContextMan
     Only that store's module is imported. Raises ``UnknownStoreError``, ``MissingExtraError`` when what it
     imports is not installed, ``ConfigurationError`` when two distributions offer the name or an option is wrong.
     """
-    return _load(_entry(kind))(options)
+    entry = _entry(kind)
+    return _opened(entry, _load(entry)(options))
+
+
+@asynccontextmanager
+async def _opened(entry: EntryPoint, opening: AbstractAsyncContextManager[VectorStore]) -> AsyncIterator[VectorStore]:
+    """The store; an adapter may import what it needs no sooner than it is opened."""
+    async with AsyncExitStack() as stack:
+        with _missing_extras(entry):
+            store = await stack.enter_async_context(opening)
+        yield store
+
+
+def check_store(kind: str, options: Mapping[str, Any]) -> None:
+    """Raise what :func:`open_store` and the opening would for this kind and these options; opens nothing."""
+    entry = _entry(kind)
+    _load(entry)
+    beside = f"{entry.module}.options"
+    if hasattr(import_module(entry.module), "__path__") and find_spec(beside) is not None:
+        import_module(beside).read_options(options)
 
 
 def _entry(kind: str) -> EntryPoint:
@@ -38,11 +64,22 @@ def _entry(kind: str) -> EntryPoint:
 
 
 def _load(entry: EntryPoint) -> StoreFactory:
-    try:
+    with _missing_extras(entry):
         return cast("StoreFactory", entry.load())
+
+
+@contextmanager
+def _missing_extras(entry: EntryPoint) -> Iterator[None]:
+    try:
+        yield
     except ImportError as exc:
-        wanted = f"{_distribution(entry)}[{','.join(entry.extras)}]" if entry.extras else f"what {entry.value} imports"
-        raise MissingExtraError(f"the store {entry.name!r} needs {wanted}: {exc}") from exc
+        raise MissingExtraError(f"the store {entry.name!r} needs {_wanted(entry)}: {exc}") from exc
+
+
+def _wanted(entry: EntryPoint) -> str:
+    if not entry.extras:
+        return f"what {entry.value} imports"
+    return f"`pip install '{_distribution(entry)}[{','.join(entry.extras)}]'`"
 
 
 def _distribution(entry: EntryPoint) -> str:

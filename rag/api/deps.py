@@ -48,6 +48,8 @@ def limits_of(request: Request) -> Limits:
 
 async def check_query(request: Request) -> None:
     """Raise ``InvalidRequestError`` for query parameters that the route does not have: a misspelt one is no filter."""
+    if not request.scope["query_string"]:
+        return
     known = {parameter.alias for parameter in request.scope["route"].dependant.query_params}
     unknown = sorted(set(request.query_params) - known)
     if unknown:

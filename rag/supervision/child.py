@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 from rag.core.errors import AnchorageError, ConfigurationError
-from rag.supervision.backoff import Backoff
+from rag.ownership.backoff import Backoff
+from rag.ownership.processes import describe_exit, signal_group
 from rag.supervision.guard import Guard
 from rag.supervision.logs import tail
-from rag.supervision.process import Launch, describe_exit, signal_group, spawn
+from rag.supervision.process import Launch, spawn
 from rag.supervision.refusal import EXIT_CODE, read_refusal
 
 Report: TypeAlias = Callable[[str, str], None]

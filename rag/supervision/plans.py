@@ -18,7 +18,7 @@ from rag.supervision.models import vllm_interpreter
 from rag.supervision.preparation import prepare_in_child
 from rag.supervision.process import Launch
 from rag.supervision.vllm import HOST, QUIET_THREADS, Accelerator, choose_vllm
-from stores.registry import installed_kinds
+from stores.registry import check_store, installed_kinds
 
 API, WORKER, VLLM, MODELS = "api", "worker", "vllm", "models"
 
@@ -55,11 +55,27 @@ def choose_places(settings: Settings) -> Places:
     )
 
 
-def require_store(kind: str) -> None:
-    """Raise ``UnknownStoreError`` unless a store of this kind is installed."""
-    kinds = sorted(installed_kinds())
-    if kind not in kinds:
-        raise UnknownStoreError(f"no store of kind {kind!r} is installed; there are: {', '.join(kinds)}")
+def require_store(settings: Settings) -> None:
+    """Raise ``UnknownStoreError`` unless a store of this kind is installed.
+
+    Of an embedded engine, which this process will own, everything is checked: also raises ``MissingExtraError``
+    and ``ConfigurationError``.
+    """
+    store, kinds = settings.store, installed_kinds()
+    if store.kind not in kinds:
+        raise UnknownStoreError(f"no store of kind {store.kind!r} is installed; there are: {', '.join(kinds)}")
+    if store.embedded:
+        check_store(store.kind, settings.store_options(catalog_url=""))
+
+
+def describe_store(settings: Settings) -> str:
+    """Say in one line which engine keeps the vectors, and where."""
+    store = settings.store
+    if store.embedded:
+        return f"{store.kind}, the embedded engine in {settings.store_options(catalog_url='')['path']}"
+    if store.kind == "pgvector":
+        return f"pgvector in {'a Postgres of its own' if store.options.get('url') else 'the Postgres of the catalog'}"
+    return f"{store.kind} as configured"
 
 
 def common_environment(places: Places) -> Mapping[str, str]:

@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from rag.core.errors import UpstreamError
-from rag.supervision.process import die_with_parent, extended_environment
+from rag.ownership.processes import die_with_parent
+from rag.supervision.process import extended_environment
 from rag.supervision.refusal import EXIT_CODE, PREFIX, read_refusal
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import os
-import signal
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
+from rag.ownership.processes import die_with_parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,31 +40,3 @@ async def spawn(launch: Launch, *, log: Path) -> asyncio.subprocess.Process:
 def extended_environment(variables: Mapping[str, str]) -> dict[str, str]:
     """Return this process's environment with ``variables`` on top: settings reach the children this way."""
     return {**os.environ, **variables}
-
-
-def die_with_parent() -> Callable[[], None]:
-    """Return what a child calls before it becomes its program, so that it is ended when its parent dies."""
-    parent = os.getpid()
-
-    def ask_kernel() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return ask_kernel
-
-
-def signal_group(group: int, number: signal.Signals) -> None:
-    """Send a signal to every process of a group; an empty group is a no-op."""
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(group, number)
-
-
-def describe_exit(code: int) -> str:
-    """Say how a process ended."""
-    if code >= 0:
-        return f"exit code {code}"
-    try:
-        return f"killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"killed by signal {-code}"

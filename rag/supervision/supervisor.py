@@ -1,7 +1,7 @@
 """The supervisor: what it starts, in which order, and in which order it ends.
 
-It owns the data folder's lock, the embedded Postgres and the children: the API, the ingest worker and, where it
-can be had, vLLM. Its guardian ends them when it is killed.
+It owns the data folder's lock, the embedded Postgres, the process of an embedded vector store and the children: the
+API, the ingest worker and, where it can be had, vLLM. Its guardian ends them when it is killed.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from rag.supervision.plans import (
     Plans,
     choose_places,
     common_environment,
+    describe_store,
     require_store,
 )
 from rag.supervision.preparation import prepare_in_child
 from rag.supervision.vllm import Accelerator, find_accelerator
+from stores.registry import open_store
 
-CATALOG = "catalog"
+CATALOG, STORE = "catalog", "store"
 
 _PROBE_TIMEOUT = 2.0
 
@@ -65,7 +67,7 @@ async def supervise(settings: Settings, *, lock: FolderLock, report: Report, sto
     ``lock`` is the held lock of the data folder. Raises ``ConfigurationError`` before anything is started, or
     after everything has ended when a child could not use the configuration.
     """
-    require_store(settings.store.kind)
+    await asyncio.to_thread(require_store, settings)
     await asyncio.to_thread(require_models, settings)
     places = choose_places(settings)
     owner = Owner(pid=os.getpid(), url=places.url)
@@ -75,6 +77,7 @@ async def supervise(settings: Settings, *, lock: FolderLock, report: Report, sto
     async with AsyncExitStack() as stack:
         guard = await stack.enter_async_context(open_guard(lock=lock.descriptor))
         catalog_url = await stack.enter_async_context(_catalog(settings, places, guard=guard, report=report))
+        await stack.enter_async_context(_store(settings, catalog_url=catalog_url, report=report))
         http = await stack.enter_async_context(httpx.AsyncClient(timeout=_PROBE_TIMEOUT, trust_env=False))
         accelerator = await asyncio.to_thread(find_accelerator)
         await _prepare_models(settings, places, accelerator=accelerator, report=report, stop=stop)
@@ -144,6 +147,21 @@ async def _catalog(settings: Settings, places: Places, *, guard: Guard, report: 
         report(CATALOG, "Postgres stopped")
     finally:
         guard.forget_postgres(postmaster)
+
+
+@asynccontextmanager
+async def _store(settings: Settings, *, catalog_url: str, report: Report) -> AsyncIterator[None]:
+    """Own the process of an embedded engine, so that children may come and go; other stores need nothing here."""
+    described = describe_store(settings)
+    if not settings.store.embedded:
+        report(STORE, described)
+        yield
+        return
+    begun = asyncio.get_running_loop().time()
+    async with open_store(settings.store.kind, settings.store_options(catalog_url=catalog_url)):
+        report(STORE, f"ready in {asyncio.get_running_loop().time() - begun:.1f} s: {described}")
+        yield
+    report(STORE, "stopped")
 
 
 async def _prepare_models(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +16,7 @@ from rag.catalog.embedded import attach_or_own
 from rag.core.errors import AnchorageError
 from rag.core.ports import Blobs, VectorStore
 from rag.settings import Settings
+from stores.measured import MeasuredStore
 from stores.registry import open_store
 
 _POSTGRES_RETRY_SECONDS = 1.0
@@ -87,19 +88,11 @@ def _open_catalog(settings: Settings, url: str) -> AbstractAsyncContextManager[C
 
 @asynccontextmanager
 async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
-    """Catalog, blobs and vector store; the store pgvector uses the catalog's Postgres unless it has its own."""
+    """Catalog, blobs and vector store; an embedded store's process is shared by all that open it here."""
     async with (
         open_postgres(settings) as url,
         _open_catalog(settings, url) as catalog,
         open_blobs(settings.data_dir / "blobs") as blobs,
-        open_store(settings.store.kind, _store_options(settings, url)) as store,
+        open_store(settings.store.kind, settings.store_options(catalog_url=url)) as store,
     ):
-        yield Storage(catalog=catalog, blobs=blobs, store=store)
-
-
-def _store_options(settings: Settings, url: str) -> Mapping[str, Any]:
-    options = settings.store.options
-    if settings.store.kind != "pgvector" or "url" in options:
-        return options
-    shared = {"url": url, "pool_size": settings.catalog.pool_size, "timeout": settings.catalog.timeout}
-    return {**shared, **options}
+        yield Storage(catalog=catalog, blobs=blobs, store=MeasuredStore(store))

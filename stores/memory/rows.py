@@ -38,6 +38,13 @@ class Rows:
         """The snapshot after ``records`` were written or replaced by id."""
         return replace(self, records={**self.records, **{(record.tenant, record.id): record for record in records}})
 
+    def without(self, records: Iterable[Record]) -> Rows:
+        """The snapshot without ``records``; what has replaced one of them since stays."""
+        gone = {(record.tenant, record.id): record for record in records}
+        return replace(
+            self, records={key: record for key, record in self.records.items() if gone.get(key) is not record}
+        )
+
 
 def rows_of(batch: RecordBatch, vectors: Vectors, metadata: Sequence[Metadata]) -> list[Record]:
     """The batch as records that share nothing with the caller's arrays."""

@@ -39,6 +39,7 @@ from stores.validation import (
     check_spec,
     check_terms,
     check_vector,
+    check_vectors,
 )
 
 
@@ -84,42 +85,44 @@ class MemoryStore:
 
     async def upsert(self, collection: str, scope: Scope, batch: RecordBatch) -> None:
         """See ``VectorStore``."""
+        spec = self._rows(collection).spec
+        if not len(batch):
+            return
+        records = await asyncio.to_thread(_checked_records, spec, scope, batch)
         rows = self._rows(collection)
-        if len(batch):
-            vectors, metadata = check_batch(rows.spec, scope, batch)
-            self._collections[collection] = rows.with_records(rows_of(batch, vectors, metadata))
+        if rows.spec != spec:
+            raise CollectionNotFoundError(f"the collection {collection} was replaced by another")
+        self._collections[collection] = rows.with_records(records)
 
     async def update_metadata(self, collection: str, scope: Scope, document: UUID, metadata: Metadata) -> None:
         """See ``VectorStore``."""
         rows = self._rows(collection)
+        check_scope(scope)
         typed = check_metadata(rows.spec, [metadata])[0]
         changed = [r for r in rows.records.values() if r.tenant == scope.tenant and r.document == document]
         self._collections[collection] = rows.with_records([replace(r, metadata=typed) for r in changed])
 
     async def get(self, collection: str, scope: Scope, ids: Sequence[UUID]) -> list[Record]:
         """See ``VectorStore``."""
-        records = self._rows(collection).records
+        records = self._checked(collection, scope, None).records
         found = (records[scope.tenant, id] for id in ids if (scope.tenant, id) in records)
         return [record for record in found if selects(record, scope, None)]
 
     async def delete(self, collection: str, scope: Scope, selector: Selector) -> None:
         """See ``VectorStore``."""
-        rows = self._checked(collection, scope, selector)
-        kept = {key: record for key, record in rows.records.items() if not selects(record, scope, selector)}
-        self._collections[collection] = Rows(spec=rows.spec, records=kept)
+        chosen = await self._chosen(collection, scope, selector)
+        self._collections[collection] = self._rows(collection).without(chosen)
 
     async def count(self, collection: str, scope: Scope, selector: Selector | None = None) -> int:
         """See ``VectorStore``."""
-        rows = self._checked(collection, scope, selector)
-        return sum(selects(record, scope, selector) for record in rows.records.values())
+        return len(await self._chosen(collection, scope, selector))
 
     async def scroll(
         self, collection: str, scope: Scope, *, selector: Selector | None = None, batch_size: int = 256
     ) -> AsyncIterator[list[Record]]:
         """See ``VectorStore``; reads the records as they were when it began."""
         check_limit(batch_size)
-        rows = self._checked(collection, scope, selector)
-        chosen = [record for record in rows.ordered if selects(record, scope, selector)]
+        chosen = await self._chosen(collection, scope, selector)
         for start in range(0, len(chosen), batch_size):
             yield chosen[start : start + batch_size]
 
@@ -150,9 +153,10 @@ class MemoryStore:
         params: SearchParams = SearchParams(),  # noqa: B008  frozen
     ) -> list[list[Hit]]:
         """See ``Searcher``."""
+        queries = check_vectors(self._checked(collection, scope, filter, limit=limit).spec, vectors)
         return [
             await self.search(collection, scope, vector, limit=limit, filter=filter, params=params)
-            for vector in vectors
+            for vector in queries
         ]
 
     async def lexical_search(
@@ -203,12 +207,25 @@ class MemoryStore:
         except KeyError:
             raise CollectionNotFoundError(f"no collection {collection}") from None
 
+    async def _chosen(self, collection: str, scope: Scope, selector: Selector | None) -> list[Record]:
+        rows = self._checked(collection, scope, selector)
+        return await asyncio.to_thread(_selected, rows, scope, selector)
+
     def _checked(self, collection: str, scope: Scope, selector: Selector | None, *, limit: int = 1) -> Rows:
         rows = self._rows(collection)
         check_scope(scope)
         check_limit(limit)
         check_selector(selector, rows.spec.filterable)
         return rows
+
+
+def _checked_records(spec: CollectionSpec, scope: Scope, batch: RecordBatch) -> list[Record]:
+    vectors, metadata = check_batch(spec, scope, batch)
+    return rows_of(batch, vectors, metadata)
+
+
+def _selected(rows: Rows, scope: Scope, selector: Selector | None) -> list[Record]:
+    return [record for record in rows.ordered if selects(record, scope, selector)]
 
 
 def _dense(rows: Rows, scope: Scope, vector: Vector, limit: int, filter: Filter | None) -> list[Hit]:
@@ -218,7 +235,7 @@ def _dense(rows: Rows, scope: Scope, vector: Vector, limit: int, filter: Filter 
 
 
 def _lexical(rows: Rows, scope: Scope, terms: Terms, limit: int, filter: Filter | None) -> list[Hit]:
-    chosen = [record for record in rows.ordered if selects(record, scope, filter)]
+    chosen = _selected(rows, scope, filter)
     return _best(chosen, lexical_scores([record.terms for record in chosen], terms), limit)
 
 

@@ -6,14 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+import numpy as np
+from pgvector import HalfVector
+
 from rag.core.filters import dump_metadata
 from rag.core.records import Hit, Record, RecordBatch
 from rag.core.types import Metadata, Quality, Vectors
+from stores.pgvector.connection import Row
 from stores.pgvector.filters import string_keys
 from stores.pgvector.lexical import pack_terms, signed, unpack_terms
 from stores.pgvector.tables import HIT_COLUMNS, Tables
-
-Row = Sequence[Any]
 
 _QUALITIES: Mapping[str, Quality] = {quality.value: quality for quality in Quality}
 
@@ -43,7 +45,7 @@ def record_of(row: Row, moments: Iterable[str]) -> Record:
     tenant, acl, embedding, terms, *parts = rest
     return Record(
         id=id,
-        vector=embedding.to_numpy(),
+        vector=embedding.to_numpy().astype(np.float32, copy=False),
         terms=unpack_terms(terms, parts),
         text=text,
         start=start,
@@ -77,7 +79,7 @@ def record_rows(tables: Tables, batch: RecordBatch, vectors: Vectors, metadata: 
             dump_metadata(metadata[i]),
             batch.tenant,
             list(batch.acls[i]),
-            vectors[i],
+            HalfVector(vectors[i]) if tables.halved else vectors[i],
             *field_values(tables, metadata[i]),
         )
         for i in _last_of_each(batch)
@@ -114,5 +116,7 @@ def _last_of_each(batch: RecordBatch) -> list[int]:
 
 
 def _with_moments(metadata: dict[str, Any], moments: Iterable[str]) -> Metadata:
+    if not metadata or not moments:
+        return metadata
     found = {key: datetime.fromisoformat(metadata[key]) for key in moments if metadata.get(key) is not None}
     return metadata | found if found else metadata

@@ -13,18 +13,22 @@ from typing import Any
 import orjson
 from psycopg import AsyncConnection
 
-from rag.core.errors import CollectionExistsError, InvalidRequestError
+from rag.core.errors import CollectionExistsError
 from rag.core.records import CollectionSpec
 from rag.core.types import FieldType
+from stores.pgvector.connection import Connection
 from stores.pgvector.filters import Column, index_key
-from stores.pgvector.tables import OPERATOR_CLASSES, PARTS, Tables, column_types, registry
+from stores.pgvector.tables import PARTS, Tables, column_types, registry
+from stores.pgvector.wall import wall_statements
 
 MAX_DIMENSION = 2000
-_INLINE_DIMENSION = 1536
+MAX_HALF_DIMENSION = 4000
+"""What pgvector's HNSW takes of single and of half precision."""
+_INLINE_BYTES = 6144
 """A longer vector leaves a page too little room for the rest of its row."""
 
 
-async def create(connection: AsyncConnection[Any], tables: Tables) -> None:
+async def create(connection: Connection, tables: Tables) -> None:
     """Create a collection within a transaction; raises ``CollectionExistsError`` where it has another spec."""
     await _lock(connection, tables.schema)
     for statement in _registry_statements(tables.schema):
@@ -39,6 +43,17 @@ async def create(connection: AsyncConnection[Any], tables: Tables) -> None:
         )
     elif existing != tables.spec:
         raise CollectionExistsError(f"the collection {tables.collection} exists with another spec")
+    if connection.walled:
+        for statement in wall_statements(tables):
+            await connection.execute(statement.encode())
+
+
+async def protect(connection: Connection, tables: Tables) -> None:
+    """Put a collection that was made without the wall behind it, within a transaction, where it can stand."""
+    if connection.walled:
+        await _lock(connection, tables.schema)
+        for statement in wall_statements(tables):
+            await connection.execute(statement.encode())
 
 
 async def drop(connection: AsyncConnection[Any], schema: str, collection: str) -> None:
@@ -51,9 +66,17 @@ async def drop(connection: AsyncConnection[Any], schema: str, collection: str) -
 
 
 def stored_spec(schema: str, collection: str) -> tuple[str, dict[str, Any]]:
-    """Statement and parameters for the spec of a collection whose tables are there."""
-    sql = f"select spec from {registry(schema)} where name = %(name)s and to_regclass(%(records)s) is not null"
-    return sql, {"name": collection, "records": f'"{schema}"."r_{collection}"'}
+    """Statement and parameters for a collection whose tables are there: its spec, and whether it is walled."""
+    sql = (
+        f"select spec, (select bool_and(relrowsecurity and relforcerowsecurity) from pg_class "
+        "where oid in (to_regclass(%(records)s), to_regclass(%(terms)s))) "
+        f"from {registry(schema)} where name = %(name)s and to_regclass(%(records)s) is not null"
+    )
+    return sql, {
+        "name": collection,
+        "records": f'"{schema}"."r_{collection}"',
+        "terms": f'"{schema}"."t_{collection}"',
+    }
 
 
 async def _existing(connection: AsyncConnection[Any], schema: str, collection: str) -> CollectionSpec | None:
@@ -89,12 +112,6 @@ def table_statements(tables: Tables) -> Iterator[str]:
     yield from _terms(tables)
 
 
-def check_index(spec: CollectionSpec) -> None:
-    """Raises ``InvalidRequestError`` for HNSW parameters that pgvector does not take."""
-    if not (2 <= spec.index.m <= 100 and max(4, 2 * spec.index.m) <= spec.index.ef_construction <= 1000):
-        raise InvalidRequestError("HNSW takes m from 2 to 100 and ef_construction from twice m to 1000")
-
-
 def _records(tables: Tables) -> Iterator[str]:
     spec = tables.spec
     fields = [f"{name} {_collated(kind)}" for c in tables.columns.values() for name, kind in column_types(c)]
@@ -103,17 +120,17 @@ def _records(tables: Tables) -> Iterator[str]:
         'id uuid not null, tenant text collate "C" not null, document uuid not null, generation int8 not null, '
         "place int4 not null, acl text[] not null, body text not null, begins int8 not null, ends int8 not null, "
         "page int4, headings text[] not null, quality text not null, metadata json not null, "
-        f"embedding vector({spec.dimension}) not null, "
+        f"embedding {tables.vector_type}({spec.dimension}) not null, "
         + "".join(f"{field}, " for field in fields)
         + "primary key (tenant, id))"
     )
-    if spec.dimension <= _INLINE_DIMENSION:
+    if spec.dimension * tables.vector_bytes <= _INLINE_BYTES:
         yield f"alter table {tables.records} alter embedding set storage plain"
     yield f"create index on {tables.records} (tenant, document, generation)"
     for column in tables.columns.values():
         yield f"create index on {tables.records} {_index(column)}"
     yield (
-        f"create index on {tables.records} using hnsw (embedding {OPERATOR_CLASSES[spec.metric]}) "
+        f"create index on {tables.records} using hnsw (embedding {tables.operator_class}) "
         f"with (m = {spec.index.m}, ef_construction = {spec.index.ef_construction})"
     )
 

@@ -29,6 +29,7 @@ class Rows:
     """
 
     tables: Tables
+    tenant: str
     scope: str
     selection: str
     parameters: dict[str, Any]
@@ -57,7 +58,9 @@ def rows_of(tables: Tables, scope: Scope, selector: Selector | None = None) -> R
         parameters["groups"] = sorted(scope.groups)
         condition += " and (acl = '{}' or acl && %(groups)s::text[])"
     selection, selected = _selection(tables, selector)
-    return Rows(tables=tables, scope=condition, selection=selection, parameters=parameters | selected)
+    return Rows(
+        tables=tables, tenant=scope.tenant, scope=condition, selection=selection, parameters=parameters | selected
+    )
 
 
 def dense(rows: Rows, vector: Any, *, limit: int, exact: bool) -> Statement:
@@ -66,6 +69,20 @@ def dense(rows: Rows, vector: Any, *, limit: int, exact: bool) -> Statement:
     parameters = rows.parameters | {"vector": vector, "limit": limit}
     legs = _dense_legs(rows, hits, exact=exact)
     return Statement(sql=f"with {legs} select {hits}, distance, found from dense", parameters=parameters)
+
+
+def nearest(rows: Rows, vector: Any, *, limit: int) -> Statement:
+    """Rows of ``HIT_COLUMNS`` and distance by the vector index alone, which may find fewer than there are.
+
+    For rows that only the scope selects: planning the exact part of :func:`dense` costs more than a second
+    statement where it is needed, and that is rare there.
+    """
+    distance = rows.tables.distance
+    return Statement(
+        sql=f"select {', '.join(HIT_COLUMNS)}, {distance} as distance from {rows.tables.records} "
+        f"where {rows.condition} order by distance limit %(limit)s",
+        parameters=rows.parameters | {"vector": vector, "limit": limit},
+    )
 
 
 def lexical(rows: Rows, query: LexicalQuery, *, limit: int) -> Statement:
@@ -138,7 +155,7 @@ def _dense_legs(rows: Rows, columns: str, *, exact: bool) -> str:
 
     The second part runs only when the first one found too few. Adding zero keeps the index out of it.
     """
-    distance = f"embedding {rows.tables.distance} %(vector)s"
+    distance = rows.tables.distance
     source = f"select {columns}, {distance} as distance from {rows.tables.records} where {rows.condition}"
     scan = f"order by ({distance}) + 0, id limit %(limit)s"
     if exact:

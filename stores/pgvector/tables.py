@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from rag.core.records import CollectionSpec, Metric
+from rag.core.records import CollectionSpec, Metric, Quantization
 from rag.core.types import FieldType
 from stores.pgvector.filters import Column, columns
 
@@ -14,9 +14,8 @@ HIT_COLUMNS = (
     "id", "document", "generation", "place", "body", "begins", "ends", "page", "headings", "quality", "metadata",
 )  # fmt: skip
 RECORD_COLUMNS = (*HIT_COLUMNS, "tenant", "acl", "embedding")
-RECORD_TYPES = (
-    "uuid", "uuid", "int8", "int4", "text", "int8", "int8", "int4", "text[]", "text", "json",
-    "text", "text[]", "vector",
+_RECORD_TYPES = (
+    "uuid", "uuid", "int8", "int4", "text", "int8", "int8", "int4", "text[]", "text", "json", "text", "text[]",
 )  # fmt: skip
 PART_SIZE = 10**9
 """Dimensions that one ``sparsevec`` may have; five of them cover the unsigned 32-bit term ids."""
@@ -24,11 +23,7 @@ PARTS = tuple(f"weights{part}" for part in range(-(-(2**32) // PART_SIZE)))
 TERM_COLUMNS = ("id", "tenant", "acl", "terms", *PARTS)
 TERM_TYPES = ("uuid", "text", "text[]", "int4[]", *("sparsevec" for _ in PARTS))
 DISTANCES: Mapping[Metric, str] = {Metric.COSINE: "<=>", Metric.DOT: "<#>", Metric.L2: "<->"}
-OPERATOR_CLASSES: Mapping[Metric, str] = {
-    Metric.COSINE: "vector_cosine_ops",
-    Metric.DOT: "vector_ip_ops",
-    Metric.L2: "vector_l2_ops",
-}
+_OPERATORS: Mapping[Metric, str] = {Metric.COSINE: "cosine_ops", Metric.DOT: "ip_ops", Metric.L2: "l2_ops"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +50,34 @@ class Tables:
         return registry(self.schema)
 
     @property
+    def halved(self) -> bool:
+        """Whether vectors are kept in half precision."""
+        return self.spec.quantization is Quantization.HALF
+
+    @property
+    def vector_type(self) -> str:
+        """The vectors' type in pgvector."""
+        return "halfvec" if self.halved else "vector"
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes a dimension."""
+        return 2 if self.halved else 4
+
+    @property
+    def record_types(self) -> tuple[str, ...]:
+        """Types of ``RECORD_COLUMNS``."""
+        return (*_RECORD_TYPES, self.vector_type)
+
+    @property
+    def operator_class(self) -> str:
+        """What the vector index is built with."""
+        return f"{self.vector_type}_{_OPERATORS[self.spec.metric]}"
+
+    @property
     def distance(self) -> str:
-        """The metric's operator."""
-        return DISTANCES[self.spec.metric]
+        """The distance of a row's vector from the parameter ``vector``, which is of single precision."""
+        return f"embedding {DISTANCES[self.spec.metric]} %(vector)s" + ("::halfvec" if self.halved else "")
 
     @cached_property
     def columns(self) -> dict[str, Column]:

@@ -12,8 +12,9 @@ from psycopg.types.json import Json
 
 from rag.core.filters import dump_metadata
 from rag.core.types import Metadata, Scope
-from stores.pgvector.rows import Row, field_values
-from stores.pgvector.tables import RECORD_COLUMNS, RECORD_TYPES, TERM_COLUMNS, TERM_TYPES, Tables
+from stores.pgvector.connection import Row
+from stores.pgvector.rows import field_values
+from stores.pgvector.tables import RECORD_COLUMNS, TERM_COLUMNS, TERM_TYPES, Tables
 
 _ROWS_A_TURN = 32
 """Rows packed before the event loop gets its turn; packing takes about 0.2 ms a row."""
@@ -22,7 +23,7 @@ _ROWS_A_TURN = 32
 async def write_records(connection: AsyncConnection[Any], tables: Tables, rows: Sequence[Row]) -> None:
     """Insert or replace records, ordered by id so that two writers never wait for each other in a circle."""
     columns = (*RECORD_COLUMNS, *tables.field_columns)
-    await _write(connection, tables.records, columns, (*RECORD_TYPES, *tables.field_types), rows)
+    await _write(connection, tables.records, columns, (*tables.record_types, *tables.field_types), rows)
 
 
 async def write_terms(connection: AsyncConnection[Any], tables: Tables, rows: Sequence[Row], greatest: float) -> None:

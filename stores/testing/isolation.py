@@ -6,79 +6,76 @@ empty for another reason cannot pass for isolation.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rag.core.filters import Compare, Exists
 from rag.core.ports import VectorStore
-from rag.core.records import ByDocument, ByIds, Record
+from rag.core.records import ByDocument, ByIds
 from rag.core.types import Scope
-from stores.testing.records import (
-    SCOPE,
-    TENANT,
-    Conformance,
-    document_of,
-    oracle,
-    record,
-    records,
-    same,
-    vector,
-    write,
-)
+from stores.testing.calls import SEARCHES, offered
+from stores.testing.engine import Conformance, Make, run_examples
+from stores.testing.records import SCOPE, TENANT, everything, record, same, vector, write
+from stores.testing.tenants import Step, replay, steps
 
-Make = Callable[..., Awaitable[str]]
 OTHER = Scope(tenant="rival")
-TENANTS = ("acme", "rival", "ac'me")
 ALL_YEARS = Exists(key="year")
-MINE = record(0, metadata={"year": 1})
+NOT_OLD = Compare(operator="ne", key="year", value=0)
+MINE = record(0, vector=vector(1), metadata={"year": 1})
+STEPS = 24
+"""Steps of one random example at least."""
 
-READS: dict[str, Callable[[VectorStore, str, Scope], Awaitable[Any]]] = {
-    "search": lambda store, name, scope: store.search(name, scope, MINE.vector, limit=5),
+Read = Callable[[VectorStore, str, Scope], Awaitable[Any]]
+READS: dict[str, Read] = {
+    **SEARCHES,
     "filtered": lambda store, name, scope: store.search(name, scope, MINE.vector, limit=5, filter=ALL_YEARS),
-    "lexical": lambda store, name, scope: store.lexical_search(name, scope, {7: 1.0}, limit=5),
-    "hybrid": lambda store, name, scope: store.hybrid_search(name, scope, MINE.vector, {7: 1.0}, limit=5),
+    "negated": lambda store, name, scope: store.search(name, scope, MINE.vector, limit=5, filter=NOT_OLD),
     "get": lambda store, name, scope: store.get(name, scope, [MINE.id]),
     "count": lambda store, name, scope: store.count(name, scope),
     "count by id": lambda store, name, scope: store.count(name, scope, ByIds(ids=(MINE.id,))),
+    "count by document": lambda store, name, scope: store.count(name, scope, ByDocument(document=MINE.document)),
+    "count by filter": lambda store, name, scope: store.count(name, scope, NOT_OLD),
     "scroll": lambda store, name, scope: anext(aiter(store.scroll(name, scope)), None),
 }
 WRITES: dict[str, Callable[[VectorStore, str, Scope], Awaitable[None]]] = {
     "delete by id": lambda store, name, scope: store.delete(name, scope, ByIds(ids=(MINE.id,))),
     "delete by document": lambda store, name, scope: store.delete(name, scope, ByDocument(document=MINE.document)),
     "delete by filter": lambda store, name, scope: store.delete(name, scope, ALL_YEARS),
+    "delete by negation": lambda store, name, scope: store.delete(name, scope, NOT_OLD),
     "update": lambda store, name, scope: store.update_metadata(name, scope, MINE.document, {"year": 2}),
 }
+SEEN: list[tuple[frozenset[str] | None, set[int]]] = [
+    (frozenset(), {0}),
+    (frozenset({"staff"}), {0, 1, 2}),
+    (frozenset({"board", "unknown"}), {0, 2, 3}),
+    (frozenset({"it's, {odd}"}), {0, 4}),
+    (None, {0, 1, 2, 3, 4}),
+]
 
 
 class IsolationConformance(Conformance):
     """Tenants and groups."""
 
-    @pytest.mark.parametrize("read", READS)
-    async def test_a_tenant_reads_only_its_own_records(
-        self, store: VectorStore, make_collection: Make, read: str
-    ) -> None:
+    async def test_a_tenant_reads_only_its_own_records(self, store: VectorStore, make_collection: Make) -> None:
         name = await make_collection([MINE])
 
-        assert await READS[read](store, name, SCOPE)
-        assert not await READS[read](store, name, OTHER)
+        for case, read in offered(store, READS).items():
+            assert await read(store, name, SCOPE), case
+            assert not await read(store, name, OTHER), case
 
-    @pytest.mark.parametrize("call", WRITES)
-    async def test_a_tenant_changes_only_its_own_records(
-        self, store: VectorStore, make_collection: Make, call: str
-    ) -> None:
-        name = await make_collection([MINE])
+    async def test_a_tenant_changes_only_its_own_records(self, store: VectorStore, make_collection: Make) -> None:
+        name = await make_collection()
 
-        await WRITES[call](store, name, OTHER)
-
-        (kept,) = await store.get(name, SCOPE, [MINE.id])
-        assert same(kept, MINE)
-        await WRITES[call](store, name, SCOPE)
-        assert not any(same(found, MINE) for found in await store.get(name, SCOPE, [MINE.id]))
+        for case, call in WRITES.items():
+            await write(store, name, [MINE])
+            await call(store, name, OTHER)
+            (kept,) = await store.get(name, SCOPE, [MINE.id])
+            assert same(kept, MINE), case
+            await call(store, name, SCOPE)
+            assert not any(same(found, MINE) for found in await store.get(name, SCOPE, [MINE.id])), case
 
     async def test_a_foreign_id_written_anew_leaves_its_owner_alone(
         self, store: VectorStore, make_collection: Make
@@ -90,6 +87,8 @@ class IsolationConformance(Conformance):
 
         assert [found.text for found in await store.get(name, SCOPE, [MINE.id])] == [MINE.text]
         assert [found.text for found in await store.get(name, OTHER, [MINE.id])] == ["theirs"]
+        await store.delete(name, OTHER, ByIds(ids=(MINE.id,)))
+        assert [found.text for found in await everything(store, name)] == [MINE.text]
 
     async def test_a_tenant_in_a_crowd_of_others_gets_all_its_hits(
         self, store: VectorStore, make_collection: Make
@@ -98,100 +97,52 @@ class IsolationConformance(Conformance):
         mine = [record(i, vector=vector(-1, 0.1 * i)) for i in range(3)]
         name = await make_collection([*crowd, *mine])
 
-        for hits in (
-            await store.search(name, SCOPE, vector(1), limit=3),
-            await store.lexical_search(name, SCOPE, {7: 1.0}, limit=3),
-            await store.hybrid_search(name, SCOPE, vector(1), {7: 1.0}, limit=3),
-        ):
-            assert {hit.id for hit in hits} == {row.id for row in mine}
+        for case, search in offered(store, SEARCHES).items():
+            assert {hit.id for hit in await search(store, name, limit=3)} == {row.id for row in mine}, case
 
-    @pytest.mark.parametrize(
-        ("groups", "seen"),
-        [
-            (frozenset(), {0}),
-            (frozenset({"staff"}), {0, 1, 2}),
-            (frozenset({"board", "unknown"}), {0, 2, 3}),
-            (frozenset({"it's, {odd}"}), {0, 4}),
-            (None, {0, 1, 2, 3, 4}),
-        ],
-    )
-    async def test_groups_read_what_is_theirs_or_everyones_and_the_service_reads_all(
-        self, store: VectorStore, make_collection: Make, groups: frozenset[str] | None, seen: set[int]
-    ) -> None:
-        acls: list[tuple[str, ...]] = [(), ("staff",), ("staff", "board"), ("board",), ("it's, {odd}",)]
-        name = await make_collection([record(i, acl=acl) for i, acl in enumerate(acls)])
-        scope = Scope(tenant=TENANT, groups=groups)
-
-        found: list[list[Any]] = [
-            await store.search(name, scope, vector(1), limit=9),
-            await store.lexical_search(name, scope, {7: 1.0}, limit=9),
-            await store.hybrid_search(name, scope, vector(1), {7: 1.0}, limit=9),
-            await store.get(name, scope, [record(i).id for i in range(5)]),
-            [one async for batch in store.scroll(name, scope) for one in batch],
-        ]
-
-        assert [{one.index for one in each} for each in found] == [seen] * 5
-        assert await store.count(name, scope) == len(seen)
-
-    async def test_tenants_that_write_and_delete_at_random_never_see_each_other(
+    async def test_names_of_tenants_that_look_alike_are_told_apart(
         self, store: VectorStore, make_collection: Make
     ) -> None:
+        tenants = ["a", "A", "a ", "a'", 'a"', "a\\", "á", "a\u0301", "a%", "*", "租户", "x" * 500, "x" * 499]
+        name = await make_collection([record(0, tenant=tenant, text=tenant) for tenant in tenants])
+
+        for tenant in tenants:
+            scope = Scope(tenant=tenant)
+            assert [one.text for one in await everything(store, name, scope)] == [tenant]
+            for case, search in offered(store, SEARCHES).items():
+                assert [hit.text for hit in await search(store, name, scope)] == [tenant], (case, tenant)
+
+    async def test_groups_read_what_is_theirs_or_everyones_and_the_service_reads_all(
+        self, store: VectorStore, make_collection: Make
+    ) -> None:
+        acls: list[tuple[str, ...]] = [(), ("staff",), ("staff", "board"), ("board",), ("it's, {odd}",)]
+        rows = [record(i, acl=acl) for i, acl in enumerate(acls)]
+        name = await make_collection(rows)
+
+        for groups, seen in SEEN:
+            scope = Scope(tenant=TENANT, groups=groups)
+            for case, search in offered(store, SEARCHES).items():
+                assert {hit.index for hit in await search(store, name, scope, limit=9)} == seen, (case, groups)
+            assert {one.index for one in await store.get(name, scope, [row.id for row in rows])} == seen, groups
+            assert {one.index for one in await everything(store, name, scope)} == seen, groups
+            assert await store.count(name, scope) == len(seen), groups
+
+    async def test_three_tenants_at_random_never_see_count_change_or_delete_what_is_anothers(
+        self, store: VectorStore, make_collection: Make, record_property: Callable[[str, object], None]
+    ) -> None:
         name = await make_collection()
-        loop = asyncio.get_running_loop()
+        taken = 0
 
-        @settings(max_examples=20, deadline=None, database=None, suppress_health_check=list(HealthCheck))
-        @given(st.lists(_step(), min_size=1, max_size=12))
-        def examples(steps: list[tuple[str, str, int]]) -> None:
-            asyncio.run_coroutine_threadsafe(_replay(store, name, steps), loop).result(120)
+        def examples(run: Callable[[Coroutine[Any, Any, None]], None]) -> None:
+            @self.examples(0.15)
+            @given(st.lists(steps(), min_size=STEPS, max_size=2 * STEPS))
+            def play(script: list[Step]) -> None:
+                nonlocal taken
+                taken += len(script)
+                run(replay(store, name, script))
 
-        await asyncio.to_thread(examples)
+            play()
 
-
-def _step() -> st.SearchStrategy[tuple[str, str, int]]:
-    kinds = st.sampled_from(["write", "write", "delete", "delete document", "delete filter", "update"])
-    return st.tuples(kinds, st.sampled_from(TENANTS), st.integers(0, 5))
-
-
-async def _replay(store: VectorStore, name: str, steps: list[tuple[str, str, int]]) -> None:
-    """Run the steps on the store and on the exact store; each tenant then sees the same in both."""
-    memory = await oracle([])
-    for tenant in TENANTS:
-        await store.delete(name, Scope(tenant=tenant, groups=None), ByIds(ids=tuple(_own_ids(tenant))))
-    for step in steps:
-        await _take(store, name, step)
-        await _take(memory, "oracle", step)
-    for tenant in TENANTS:
-        scope = Scope(tenant=tenant, groups=None)
-        found = [one async for batch in store.scroll(name, scope) for one in batch]
-        expected = [one async for batch in memory.scroll("oracle", scope) for one in batch]
-        assert [_key(one) for one in found] == [_key(one) for one in expected]
-        assert {hit.id for hit in await store.hybrid_search(name, scope, vector(1), {7: 1.0}, limit=50)} == {
-            one.id for one in expected
-        }
-
-
-async def _take(store: VectorStore, name: str, step: tuple[str, str, int]) -> None:
-    kind, tenant, number = step
-    scope = Scope(tenant=tenant)
-    document = "even" if number % 2 == 0 else "odd"
-    match kind:
-        case "write":
-            row = record(number, tenant=tenant, document=document, text=tenant, metadata={"year": number})
-            await write(store, name, [row])
-        case "delete":
-            await store.delete(name, scope, ByIds(ids=tuple(_own_ids(TENANTS[number % 3])[: number + 1])))
-        case "delete document":
-            await store.delete(name, scope, ByDocument(document=document_of(document), generation=1))
-        case "delete filter":
-            await store.delete(name, scope, Compare(operator="gt", key="year", value=number))
-        case _:
-            await store.update_metadata(name, scope, document_of(document), {"year": number})
-
-
-def _own_ids(tenant: str) -> list[Any]:
-    both = (records(6, tenant=tenant, document=document) for document in ("even", "odd"))
-    return [row.id for rows in both for row in rows]
-
-
-def _key(one: Record) -> tuple[Any, ...]:
-    return one.id, one.tenant, one.text, dict(one.metadata)
+        await run_examples(examples)
+        record_property("steps", taken)
+        assert taken >= STEPS

@@ -1,17 +1,18 @@
-"""Records to test with, the fixtures that every suite shares, and what "equal" means for scores."""
+"""Records to test with, and what "equal" and "refused" mean."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Awaitable, Sequence
 from datetime import UTC, datetime
 from typing import Any
-from uuid import UUID, uuid4, uuid5
+from uuid import UUID, uuid5
 
 import numpy as np
 import pytest
 
+from rag.core.errors import AnchorageError
 from rag.core.ports import VectorStore
-from rag.core.records import CollectionSpec, Feature, Hit, Metric, Record, RecordBatch, record_id
+from rag.core.records import CollectionSpec, Hit, Metric, Quantization, Record, RecordBatch, record_id
 from rag.core.types import FieldType, Scope, Vector, Vectors
 from stores.memory import MemoryStore
 
@@ -31,10 +32,15 @@ _NAMESPACE = UUID("0d4bb6c0-8f0e-4d1a-9a53-3c1a1f0e7a10")
 
 
 def spec_of(
-    *, dimension: int = DIMENSION, metric: Metric = Metric.COSINE, filterable: dict[str, FieldType] | None = None
+    *,
+    dimension: int = DIMENSION,
+    metric: Metric = Metric.COSINE,
+    filterable: dict[str, FieldType] | None = None,
+    quantization: Quantization = Quantization.NONE,
 ) -> CollectionSpec:
     """A collection with the fields of ``FIELDS`` unless others are given."""
-    return CollectionSpec(dimension=dimension, metric=metric, filterable=FIELDS if filterable is None else filterable)
+    fields = FIELDS if filterable is None else filterable
+    return CollectionSpec(dimension=dimension, metric=metric, filterable=fields, quantization=quantization)
 
 
 def document_of(name: str) -> UUID:
@@ -93,41 +99,28 @@ def assert_same_ranking(found: Sequence[Hit], expected: Sequence[Hit], *, tolera
     assert list(found) == sorted(found, key=lambda hit: (-hit.score, hit.id))
 
 
+async def assert_refused(call: Awaitable[Any], error: type[AnchorageError], case: object) -> AnchorageError:
+    """The error, of the kind ``error``, with which ``call`` is refused; ``case`` says what was called."""
+    try:
+        answer = await call
+    except error as exc:
+        return exc
+    except Exception as exc:
+        exc.add_note(f"where {case!r} was to be refused by {error.__name__}")
+        raise
+    pytest.fail(f"{case!r} is not refused, but answered by {answer!r}")
+
+
+async def everything(store: VectorStore, collection: str, scope: Scope = SCOPE) -> list[Record]:
+    """All records that the scope may see, by id."""
+    return [one async for batch in store.scroll(collection, scope) for one in batch]
+
+
 def _plain(one: Record) -> tuple[Any, ...]:
     terms = {term: float(np.float32(weight)) for term, weight in one.terms.items()}
     metadata = {key: list(value) if isinstance(value, tuple) else value for key, value in one.metadata.items()}
     place = (one.id, one.tenant, one.document, one.generation, one.acl, one.index)
     return (*place, one.text, one.start, one.end, one.page, one.headings, one.quality, terms, metadata)
-
-
-class Conformance:
-    """The fixtures; a suite is a subclass, and a store's tests override ``store``."""
-
-    @pytest.fixture
-    def store(self) -> VectorStore:
-        """The open store under test; usually an async fixture that yields it."""
-        raise NotImplementedError("override the store fixture")
-
-    @pytest.fixture
-    async def make_collection(self, store: VectorStore) -> AsyncIterator[Callable[..., Any]]:
-        """Creates a collection, fills it with the records given, returns its name, and drops it in the end."""
-        made: list[str] = []
-
-        async def make(rows: Sequence[Record] = (), spec: CollectionSpec | None = None) -> str:
-            made.append(f"c_{uuid4().hex}")
-            await store.create_collection(made[-1], spec or spec_of())
-            await write(store, made[-1], rows)
-            return made[-1]
-
-        yield make
-        for name in made:
-            await store.drop_collection(name)
-
-    @pytest.fixture
-    def lexical(self, store: VectorStore) -> None:
-        """Skips for a store without lexical search."""
-        if Feature.LEXICAL not in store.capabilities.features:
-            pytest.skip(f"not offered: {store.capabilities.reasons[Feature.LEXICAL]}")
 
 
 async def write(store: VectorStore, collection: str, rows: Sequence[Record]) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
 
-from rag.core.errors import DimensionMismatchError, InvalidRequestError
 from rag.core.filters import Compare, In
 from rag.core.ports import VectorStore
 from rag.core.records import Metric, Record, SearchParams
 from rag.core.types import Scope, Terms
+from stores.testing.calls import SEARCHES, offered
+from stores.testing.engine import Conformance, Make
 from stores.testing.records import (
     DIMENSION,
     SCOPE,
-    Conformance,
     assert_same_ranking,
     clustered,
     oracle,
@@ -27,7 +26,6 @@ from stores.testing.records import (
     write,
 )
 
-Make = Callable[..., Awaitable[str]]
 EXACT = SearchParams(exact=True)
 MANY = 2000
 
@@ -49,8 +47,9 @@ def _skewed_terms(number: int) -> Terms:
 
 
 class SearchConformance(Conformance):
-    """Dense, lexical and hybrid search."""
+    """Search."""
 
+    @pytest.mark.usefixtures("exact")
     @pytest.mark.parametrize("metric", Metric)
     async def test_an_exact_search_gives_the_exact_stores_answer(
         self, store: VectorStore, make_collection: Make, metric: Metric
@@ -68,15 +67,11 @@ class SearchConformance(Conformance):
         row = record(3, page=4, headings=("Part", "Section"), metadata={"year": 2026, "tags": ["a"], "free": "x"})
         name = await make_collection([row])
 
-        for found in (
-            await store.search(name, SCOPE, row.vector, limit=1),
-            await store.lexical_search(name, SCOPE, {7: 1.0}, limit=1),
-            await store.hybrid_search(name, SCOPE, row.vector, {7: 1.0}, limit=1),
-        ):
-            (hit,) = found
-            assert (hit.id, hit.document, hit.generation, hit.index) == (row.id, row.document, 1, 3)
-            assert (hit.text, hit.start, hit.end, hit.page) == (row.text, row.start, row.end, 4)
-            assert (hit.headings, hit.quality, hit.metadata) == (row.headings, row.quality, row.metadata)
+        for case, search in offered(store, SEARCHES).items():
+            (hit,) = await search(store, name, limit=1)
+            assert (hit.id, hit.document, hit.generation, hit.index) == (row.id, row.document, 1, 3), case
+            assert (hit.text, hit.start, hit.end, hit.page) == (row.text, row.start, row.end, 4), case
+            assert (hit.headings, hit.quality, hit.metadata) == (row.headings, row.quality, row.metadata), case
 
     async def test_a_cosine_score_stays_within_one(self, store: VectorStore, make_collection: Make) -> None:
         rows = [record(i, vector=vector(*(0.1 * sign * (i + 1),) * 3)) for i, sign in enumerate((1, -1, 1, -1))]
@@ -91,39 +86,36 @@ class SearchConformance(Conformance):
         name = await make_collection([record(i, vector=vector(1, 1), terms={7: 0.5}) for i in range(20)])
         ordered = sorted(record(i).id for i in range(20))
 
-        dense = await store.search(name, SCOPE, vector(1), limit=7, params=EXACT)
-        lexical = await store.lexical_search(name, SCOPE, {7: 1.0}, limit=7)
+        for case, search in offered(store, SEARCHES).items():
+            assert [hit.id for hit in await search(store, name, limit=7)] == ordered[:7], case
 
-        assert [hit.id for hit in dense] == ordered[:7]
-        assert [hit.id for hit in lexical] == ordered[:7]
-
-    @pytest.mark.parametrize("limit", [1, 99, 101, 1001])
-    async def test_as_many_hits_come_as_were_asked_for(
-        self, store: VectorStore, make_collection: Make, limit: int
-    ) -> None:
+    async def test_as_many_hits_come_as_were_asked_for(self, store: VectorStore, make_collection: Make) -> None:
         name = await make_collection(records(1100))
 
-        assert len(await store.search(name, SCOPE, vector(1), limit=limit)) == limit
-        assert len(await store.lexical_search(name, SCOPE, {7: 1.0}, limit=limit)) == limit
+        for limit in (1, 99, 101, 1001, 2000):
+            for case, search in offered(store, SEARCHES).items():
+                assert len(await search(store, name, limit=limit)) == min(limit, 1100), (case, limit)
 
-    async def test_a_limit_of_none_is_refused(self, store: VectorStore, make_collection: Make) -> None:
-        name = await make_collection(records(1))
-
-        with pytest.raises(InvalidRequestError):
-            await store.search(name, SCOPE, vector(1), limit=0)
-        with pytest.raises(InvalidRequestError):
-            await store.lexical_search(name, SCOPE, {7: 1.0}, limit=0)
-
-    async def test_a_query_vector_that_cannot_be_compared_is_refused(
+    async def test_many_searches_at_once_give_what_each_gives_alone(
         self, store: VectorStore, make_collection: Make
     ) -> None:
+        name = await make_collection([record(i, metadata={"year": i % 2}) for i in range(60)])
+        odd = Compare(operator="eq", key="year", value=1)
+        queries = np.stack([record(1000 + i).vector for i in range(12)])
+
+        for filter in (None, odd):
+            for params in (SearchParams(), EXACT):
+                many = await store.search_many(name, SCOPE, queries, limit=7, filter=filter, params=params)
+                assert len(many) == len(queries)
+                for query, found in zip(queries, many, strict=True):
+                    alone = await store.search(name, SCOPE, query, limit=7, filter=filter, params=params)
+                    assert_same_ranking(found, alone, tolerance=1e-5)
+                    assert [(hit.text, hit.metadata) for hit in found] == [(hit.text, hit.metadata) for hit in alone]
+
+    async def test_many_searches_of_none_are_none(self, store: VectorStore, make_collection: Make) -> None:
         name = await make_collection(records(1))
 
-        with pytest.raises(DimensionMismatchError):
-            await store.search(name, SCOPE, np.ones(DIMENSION + 1, np.float32), limit=1)
-        for unfit in (vector(), vector(float("nan"))):
-            with pytest.raises(InvalidRequestError):
-                await store.search(name, SCOPE, unfit, limit=1)
+        assert await store.search_many(name, SCOPE, np.empty((0, DIMENSION), np.float32), limit=1) == []
 
     async def test_the_index_recalls_nearly_all_and_a_rare_filter_still_fills_the_limit(
         self, store: VectorStore, make_collection: Make
@@ -194,7 +186,7 @@ class SearchConformance(Conformance):
         assert await store.lexical_search(name, SCOPE, {1: 1.0}, limit=5) == []
         assert len(await store.lexical_search(name, SCOPE, {2: 1.0}, limit=5)) == 1
 
-    @pytest.mark.usefixtures("lexical")
+    @pytest.mark.usefixtures("lexical", "exact")
     async def test_hybrid_search_gives_the_exact_stores_answer(self, store: VectorStore, make_collection: Make) -> None:
         rows = scattered(400, dimension=DIMENSION)
         name, memory = await make_collection(rows), await oracle(rows)
@@ -234,9 +226,8 @@ class SearchConformance(Conformance):
     async def test_an_empty_collection_has_no_hits(self, store: VectorStore, make_collection: Make) -> None:
         name = await make_collection()
 
-        assert await store.search(name, SCOPE, vector(1), limit=3) == []
-        assert await store.lexical_search(name, SCOPE, {7: 1.0}, limit=3) == []
-        assert await store.hybrid_search(name, SCOPE, vector(1), {7: 1.0}, limit=3) == []
+        for case, search in offered(store, SEARCHES).items():
+            assert await search(store, name) == [], case
 
     async def test_a_cancelled_call_leaves_the_store_usable(self, store: VectorStore, make_collection: Make) -> None:
         name = await make_collection(records(200))
@@ -264,7 +255,8 @@ class SearchConformance(Conformance):
         async def read() -> None:
             for _ in range(10):
                 seen.append(await store.count(name, SCOPE))
-                await store.hybrid_search(name, SCOPE, vector(1), {7: 1.0}, limit=5)
+                for search in offered(store, SEARCHES).values():
+                    assert len(await search(store, name)) == 5
 
         async with asyncio.TaskGroup() as group:
             for writer in range(4):

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Any
+import asyncio
+from uuid import UUID, uuid1
 
 import numpy as np
 import pytest
 
-from rag.core.errors import (
-    CollectionExistsError,
-    CollectionNotFoundError,
-    DimensionMismatchError,
-    FilterError,
-    InvalidRequestError,
-)
-from rag.core.filters import Compare, Contains
+from rag.core.errors import CollectionExistsError, CollectionNotFoundError
+from rag.core.filters import And, Compare, Contains, Not, Or
 from rag.core.ports import VectorStore
-from rag.core.records import ByDocument, ByIds, Metric, RecordBatch
-from rag.core.types import FieldType, Quality, Scope
+from rag.core.records import ByDocument, ByIds, CollectionSpec, HnswIndex, Metric
+from rag.core.types import FieldType, Quality
+from stores.testing.calls import EVERY_CALL, SEARCHES, offered
+from stores.testing.engine import Conformance, Drop, Make
 from stores.testing.records import (
     MOMENT,
     SCOPE,
-    Conformance,
+    assert_refused,
     document_of,
+    everything,
+    oracle,
     record,
     records,
     same,
@@ -33,41 +30,10 @@ from stores.testing.records import (
     write,
 )
 
-Make = Callable[..., Awaitable[str]]
-
-EVERY_CALL: dict[str, Callable[[VectorStore, str], Awaitable[Any]]] = {
-    "describe": lambda store, name: store.describe_collection(name),
-    "upsert": lambda store, name: store.upsert(name, SCOPE, RecordBatch.of(records(1))),
-    "update_metadata": lambda store, name: store.update_metadata(name, SCOPE, document_of("manual"), {}),
-    "get": lambda store, name: store.get(name, SCOPE, [record(0).id]),
-    "delete": lambda store, name: store.delete(name, SCOPE, ByIds(ids=(record(0).id,))),
-    "count": lambda store, name: store.count(name, SCOPE),
-    "scroll": lambda store, name: anext(aiter(store.scroll(name, SCOPE))),
-    "search": lambda store, name: store.search(name, SCOPE, vector(1), limit=1),
-    "lexical_search": lambda store, name: store.lexical_search(name, SCOPE, {7: 1.0}, limit=1),
-    "hybrid_search": lambda store, name: store.hybrid_search(name, SCOPE, vector(1), {7: 1.0}, limit=1),
-    "wait_indexed": lambda store, name: store.wait_indexed(name, timeout=1.0),
-    "stats": lambda store, name: store.stats(name),
-}
-UNFIT: dict[str, dict[str, Any]] = {
-    "nul in the text": {"text": "a\0b"},
-    "half a surrogate pair in the text": {"text": "a\ud800b"},
-    "nul in a group": {"acl": ("a\0b",)},
-    "nul in a heading": {"headings": ("a\0b",)},
-    "nul in a field's name": {"metadata": {"a\0b": 1}},
-    "nul in a value": {"metadata": {"note": "a\0b"}},
-    "half a surrogate pair in a value": {"metadata": {"note": "\udfff"}},
-    "not a number": {"metadata": {"price": float("nan")}},
-    "another type than declared": {"metadata": {"year": "2026"}},
-    "a term id of 33 bits": {"terms": {2**32: 1.0}},
-    "a weight that is not finite": {"terms": {7: float("inf")}},
-    "a vector that is not finite": {"vector": vector(float("nan"))},
-    "a zero vector under cosine": {"vector": vector()},
-}
-STRANGE = ["it's", '"quoted"', "back\\slash", "%s %(x)s", "{}", "-- drop", "日本語 🦜", "a,b}", "NULL", " ", "x" * 5000]
+ODD_IDS = (UUID(int=0), UUID(int=1), UUID(int=2**64), UUID(int=2**127), UUID(int=2**128 - 1), uuid1())
 
 
-class StoreConformance(Conformance):
+class RecordConformance(Conformance):
     """Collections and records."""
 
     async def test_creating_a_collection_again_with_the_same_spec_changes_nothing(
@@ -78,27 +44,6 @@ class StoreConformance(Conformance):
         await store.create_collection(name, spec_of())
 
         assert await store.count(name, SCOPE) == 2
-
-    async def test_creating_a_collection_again_with_another_spec_is_refused(
-        self, store: VectorStore, make_collection: Make
-    ) -> None:
-        name = await make_collection()
-
-        with pytest.raises(CollectionExistsError):
-            await store.create_collection(name, spec_of(metric=Metric.DOT))
-
-    async def test_a_collection_is_described_by_the_spec_it_was_created_with(
-        self, store: VectorStore, make_collection: Make
-    ) -> None:
-        spec = spec_of(dimension=5, metric=Metric.L2, filterable={"naïve 名": FieldType.STRINGS})
-        name = await make_collection(spec=spec)
-
-        assert await store.describe_collection(name) == spec
-
-    @pytest.mark.parametrize("call", EVERY_CALL)
-    async def test_every_call_on_an_unknown_collection_says_so(self, store: VectorStore, call: str) -> None:
-        with pytest.raises(CollectionNotFoundError):
-            await EVERY_CALL[call](store, "never_created")
 
     async def test_dropping_an_unknown_collection_does_nothing(self, store: VectorStore) -> None:
         await store.drop_collection("never_created")
@@ -114,11 +59,6 @@ class StoreConformance(Conformance):
             await store.count(name, SCOPE)
         await store.create_collection(name, spec_of(dimension=3))
         assert await store.count(name, SCOPE) == 0
-
-    @pytest.mark.parametrize("name", ["", "Upper", "a-b", 'a"b', "a;drop table x", "名", "a\0", "x" * 61])
-    async def test_a_name_that_no_catalog_makes_is_refused(self, store: VectorStore, name: str) -> None:
-        with pytest.raises(InvalidRequestError):
-            await store.create_collection(name, spec_of())
 
     async def test_a_record_is_read_back_whole(self, store: VectorStore, make_collection: Make) -> None:
         whole = record(
@@ -164,83 +104,12 @@ class StoreConformance(Conformance):
         assert await store.count(name, SCOPE) == 4
         assert len(await store.search(name, SCOPE, vector(1), limit=10)) == 4
 
-    async def test_a_record_written_again_replaces_the_first(self, store: VectorStore, make_collection: Make) -> None:
-        name = await make_collection([record(0, terms={7: 1.0, 8: 1.0}, metadata={"year": 1})])
-        second = record(0, vector=vector(0, 1), terms={8: 2.0}, text="second", metadata={"year": 2})
-
-        await write(store, name, [second])
-
-        (found,) = await store.get(name, SCOPE, [second.id])
-        assert same(found, second)
-        assert await store.lexical_search(name, SCOPE, {7: 1.0}, limit=5) == []
-        assert await store.count(name, SCOPE, Compare(operator="eq", key="year", value=1)) == 0
-
     async def test_of_an_id_given_twice_in_a_batch_the_last_one_counts(
         self, store: VectorStore, make_collection: Make
     ) -> None:
         name = await make_collection([record(0, text="first"), record(0, text="last")])
 
         assert [found.text for found in await store.get(name, SCOPE, [record(0).id])] == ["last"]
-
-    async def test_an_empty_batch_writes_nothing(self, store: VectorStore, make_collection: Make) -> None:
-        name = await make_collection()
-        nothing: dict[str, Any] = {column: [] for column in RecordBatch.__slots__}
-        nothing |= {"tenant": SCOPE.tenant, "vectors": np.empty((0, 8), np.float32)}
-
-        await store.upsert(name, SCOPE, RecordBatch(**nothing))
-
-        assert await store.count(name, SCOPE) == 0
-
-    async def test_a_vector_of_another_dimension_is_refused_before_anything_is_written(
-        self, store: VectorStore, make_collection: Make
-    ) -> None:
-        name = await make_collection()
-        short = [replace(each, vector=each.vector[:3]) for each in records(2)]
-
-        with pytest.raises(DimensionMismatchError):
-            await write(store, name, short)
-
-        assert await store.count(name, SCOPE) == 0
-
-    @pytest.mark.parametrize("fault", UNFIT)
-    async def test_what_cannot_be_kept_is_refused_before_anything_is_written(
-        self, store: VectorStore, make_collection: Make, fault: str
-    ) -> None:
-        name = await make_collection()
-
-        with pytest.raises(InvalidRequestError):
-            await write(store, name, [record(0), record(1, **UNFIT[fault])])
-
-        assert await store.count(name, SCOPE) == 0
-
-    async def test_a_batch_of_another_tenant_is_refused(self, store: VectorStore, make_collection: Make) -> None:
-        name = await make_collection()
-
-        with pytest.raises(InvalidRequestError):
-            await store.upsert(name, Scope(tenant="other"), RecordBatch.of(records(1)))
-
-    async def test_names_and_values_of_any_shape_are_kept_and_found(
-        self, store: VectorStore, make_collection: Make
-    ) -> None:
-        fields = {f"s{text}": FieldType.STRING for text in STRANGE} | {
-            f"l{text}": FieldType.STRINGS for text in STRANGE
-        }
-        metadata = {f"s{text}": text for text in STRANGE} | {f"l{text}": [text, "other"] for text in STRANGE}
-        name = await make_collection([record(0, metadata=metadata), record(1)], spec_of(filterable=fields))
-
-        for text in STRANGE:
-            for filter in (
-                Compare(operator="eq", key=f"s{text}", value=text),
-                Contains(key=f"l{text}", value=text),
-            ):
-                hits = await store.search(name, SCOPE, vector(1), limit=5, filter=filter)
-                assert [dict(hit.metadata) for hit in hits] == [metadata]
-
-    async def test_a_filter_on_an_undeclared_field_is_refused(self, store: VectorStore, make_collection: Make) -> None:
-        name = await make_collection()
-
-        with pytest.raises(FilterError):
-            await store.count(name, SCOPE, Compare(operator="eq", key="tenant", value="x"))
 
     async def test_deleting_what_is_missing_does_nothing(self, store: VectorStore, make_collection: Make) -> None:
         name = await make_collection(records(2))
@@ -260,23 +129,6 @@ class StoreConformance(Conformance):
         await store.delete(name, SCOPE, ByDocument(document=document_of("manual"), generation=1))
 
         assert await store.get(name, SCOPE, [each.id for each in old]) == []
-        assert await store.count(name, SCOPE) == 4
-
-    async def test_a_deleted_record_is_found_by_no_search(self, store: VectorStore, make_collection: Make) -> None:
-        name = await make_collection(records(3))
-
-        await store.delete(name, SCOPE, ByIds(ids=(record(1).id,)))
-
-        assert record(1).id not in {hit.id for hit in await store.search(name, SCOPE, record(1).vector, limit=5)}
-        assert record(1).id not in {hit.id for hit in await store.lexical_search(name, SCOPE, {7: 1.0}, limit=5)}
-
-    async def test_a_filter_deletes_and_counts_what_it_matches(self, store: VectorStore, make_collection: Make) -> None:
-        name = await make_collection([record(i, metadata={"year": i}) for i in range(10)])
-        recent = Compare(operator="gte", key="year", value=4)
-
-        assert await store.count(name, SCOPE, recent) == 6
-        await store.delete(name, SCOPE, recent)
-
         assert await store.count(name, SCOPE) == 4
 
     async def test_a_scroll_gives_each_record_once_in_order_of_id(
@@ -306,14 +158,160 @@ class StoreConformance(Conformance):
         (hit, *_) = await store.search(name, SCOPE, record(0).vector, limit=1)
         assert hit.metadata == {"year": 2, "created": MOMENT, "free": "x"}
 
-    async def test_the_store_answers_and_says_how_much_it_holds(
+    async def test_every_call_on_an_unknown_collection_says_so(self, store: VectorStore) -> None:
+        for name, call in offered(store, EVERY_CALL).items():
+            await assert_refused(call(store, "never_created"), CollectionNotFoundError, name)
+
+    async def test_creating_a_collection_again_with_another_spec_is_refused(
         self, store: VectorStore, make_collection: Make
     ) -> None:
-        name = await make_collection(records(7))
+        name = await make_collection(records(2))
+        others = (
+            spec_of(metric=Metric.DOT),
+            spec_of(dimension=3),
+            spec_of(filterable={}),
+            CollectionSpec(dimension=8, filterable=spec_of().filterable, index=HnswIndex(m=8)),
+        )
 
-        await store.ping()
-        await store.wait_indexed(name, timeout=30.0)
+        for spec in others:
+            await assert_refused(store.create_collection(name, spec), CollectionExistsError, spec)
 
-        stats = await store.stats(name)
-        assert (stats.rows, stats.indexed) == (7, 7)
-        assert stats.bytes > 0
+        assert await store.describe_collection(name) == spec_of()
+        assert await store.count(name, SCOPE) == 2
+
+    async def test_a_collection_is_described_by_the_spec_it_was_created_with(
+        self, store: VectorStore, make_collection: Make
+    ) -> None:
+        spec = CollectionSpec(
+            dimension=5,
+            metric=Metric.L2,
+            index=HnswIndex(m=24, ef_construction=150),
+            filterable={"naïve 名": FieldType.STRINGS, 'a"b': FieldType.DATETIME},
+        )
+        name = await make_collection(spec=spec)
+
+        assert await store.describe_collection(name) == spec
+
+    async def test_two_that_create_the_same_collection_at_once_both_succeed(
+        self, store: VectorStore, second_store: VectorStore, make_collection: Make
+    ) -> None:
+        name = await make_collection()
+        await store.drop_collection(name)
+
+        await asyncio.gather(*(each.create_collection(name, spec_of()) for each in (store, second_store) * 2))
+
+        await write(store, name, records(1))
+        assert await store.count(name, SCOPE) == 1
+
+    async def test_a_collection_dropped_behind_the_stores_back_is_unknown_until_it_is_created_again(
+        self, store: VectorStore, make_collection: Make, sabotage_drop: Drop
+    ) -> None:
+        name = await make_collection()
+
+        for case, call in self.some(offered(store, EVERY_CALL)).items():
+            await write(store, name, records(2))
+            await SEARCHES["search"](store, name)
+            await sabotage_drop(name)
+            await assert_refused(call(store, name), CollectionNotFoundError, case)
+            await store.create_collection(name, spec_of())
+            assert await store.count(name, SCOPE) == 0, case
+
+        await write(store, name, records(2))
+        assert len(await SEARCHES["search"](store, name)) == 2
+
+    async def test_a_record_written_again_replaces_the_first(self, store: VectorStore, make_collection: Make) -> None:
+        name = await make_collection([record(0, terms={7: 1.0, 8: 1.0}, metadata={"year": 1, "tags": ["a"]})])
+        second = record(0, vector=vector(0, 1), terms={8: 2.0}, text="second", metadata={"year": 2})
+
+        await write(store, name, [second])
+
+        (found,) = await store.get(name, SCOPE, [second.id])
+        assert same(found, second)
+        for each in offered(store, {"lexical_search": SEARCHES["lexical_search"]}).values():
+            assert await each(store, name) == []
+        assert await store.count(name, SCOPE, Compare(operator="eq", key="year", value=1)) == 0
+        assert await store.count(name, SCOPE, Contains(key="tags", value="a")) == 0
+
+    async def test_ids_of_any_shape_are_kept_in_order_and_found(
+        self, store: VectorStore, make_collection: Make
+    ) -> None:
+        rows = [record(i, id=id) for i, id in enumerate(ODD_IDS)]
+        name = await make_collection(rows)
+
+        scrolled = [one.id async for batch in store.scroll(name, SCOPE, batch_size=1) for one in batch]
+        asked = await store.get(name, SCOPE, [ODD_IDS[4], ODD_IDS[0], ODD_IDS[4]])
+
+        assert scrolled == sorted(ODD_IDS)
+        assert [one.id for one in asked] == [ODD_IDS[4], ODD_IDS[0], ODD_IDS[4]]
+        assert {hit.id for hit in await SEARCHES["search"](store, name, limit=9)} == set(ODD_IDS)
+        await store.delete(name, SCOPE, ByIds(ids=ODD_IDS[:2]))
+        assert await store.count(name, SCOPE, ByIds(ids=ODD_IDS)) == len(ODD_IDS) - 2
+
+    async def test_a_deleted_record_is_found_by_no_search(self, store: VectorStore, make_collection: Make) -> None:
+        name = await make_collection(records(3))
+
+        await store.delete(name, SCOPE, ByIds(ids=(record(1).id,)))
+
+        for case, search in offered(store, SEARCHES).items():
+            assert record(1).id not in {hit.id for hit in await search(store, name)}, case
+
+    async def test_a_filter_deletes_and_counts_what_it_matches(self, store: VectorStore, make_collection: Make) -> None:
+        rows = [record(i, metadata={"year": i, "public": i % 2 == 0} if i else {}) for i in range(10)]
+        name, memory = await make_collection(rows), await oracle(rows)
+        late = Compare(operator="gte", key="year", value=8)
+        public = Compare(operator="eq", key="public", value=True)
+        early = Compare(operator="lt", key="year", value=3)
+
+        for selector in (
+            Not(filter=And(filters=())),
+            late,
+            And(filters=(public, Not(filter=Or(filters=(early, Compare(operator="eq", key="year", value=6)))))),
+            Not(filter=Or(filters=(public, Not(filter=early)))),
+            Not(filter=public),
+        ):
+            assert await store.count(name, SCOPE, selector) == await memory.count("oracle", SCOPE, selector)
+            await store.delete(name, SCOPE, selector)
+            await memory.delete("oracle", SCOPE, selector)
+            assert [one.index for one in await everything(store, name)] == [
+                one.index for one in await everything(memory, "oracle")
+            ], selector
+
+    async def test_a_scroll_takes_a_filter_or_ids(self, store: VectorStore, make_collection: Make) -> None:
+        name = await make_collection([record(i, metadata={"year": i}) for i in range(9)])
+        late = Compare(operator="gt", key="year", value=2)
+        ids = ByIds(ids=(record(8).id, record(1).id, record(99).id))
+
+        filtered = [batch async for batch in store.scroll(name, SCOPE, selector=late, batch_size=4)]
+        chosen = [one async for batch in store.scroll(name, SCOPE, selector=ids) for one in batch]
+
+        assert [len(batch) for batch in filtered] == [4, 2]
+        assert {one.index for batch in filtered for one in batch} == set(range(3, 9))
+        assert [one.id for one in chosen] == sorted(ids.ids[:2])
+
+    async def test_a_write_cut_off_is_healed_by_its_retry(self, store: VectorStore, make_collection: Make) -> None:
+        name = await make_collection(records(300, text="old", terms={7: 1.0, 8: 1.0}))
+        rows = records(300, text="new", metadata={"year": 2})
+
+        for pause in np.linspace(0.0, 0.05, 6):
+            call = asyncio.create_task(write(store, name, rows))
+            await asyncio.sleep(pause)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+        await write(store, name, rows)
+
+        found = await everything(store, name)
+        assert [one.id for one in found] == sorted(row.id for row in rows)
+        expected = {row.id: row for row in rows}
+        assert all(same(one, expected[one.id]) for one in found)
+
+    async def test_the_same_records_written_at_once_are_there_once(
+        self, store: VectorStore, make_collection: Make
+    ) -> None:
+        name = await make_collection()
+
+        async with asyncio.TaskGroup() as group:
+            for attempt in range(6):
+                group.create_task(write(store, name, records(30, text=f"attempt {attempt % 3}")))
+
+        assert len(await everything(store, name)) == 30
+        assert len(await SEARCHES["search"](store, name, limit=99)) == 30

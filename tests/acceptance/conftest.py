@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,12 @@ SETTINGS = {
     "ANCHORAGE_SEARCH__DEADLINE": "60",
     "ANCHORAGE_SEARCH__ANSWER_DEADLINE": "110",
 }
+HASHING = {
+    "ANCHORAGE_EMBEDDING__MODEL": "hash-384",
+    "ANCHORAGE_RERANK__ENABLED": "false",
+    "ANCHORAGE_GENERATION__MANAGED": "false",
+}
+"""Without the models: for what they have no part in."""
 
 
 @pytest.fixture(scope="package")
@@ -36,8 +43,8 @@ def models_dir() -> Path:
 @pytest.fixture(scope="package")
 def ingesting() -> Iterator[Service]:
     """A service for what ingest makes of documents: the models, which have no part in that, are left out."""
-    hashing = {"ANCHORAGE_EMBEDDING__MODEL": "hash-384", "ANCHORAGE_RERANK__ENABLED": "false"}
-    yield from _running({**SETTINGS, **hashing, "ANCHORAGE_GENERATION__MANAGED": "false"})
+    with running_service({**SETTINGS, **HASHING}) as service:
+        yield service
 
 
 @pytest.fixture(scope="package")
@@ -47,10 +54,13 @@ def starting(models_dir: Path) -> Iterator[Service]:
     if not python.is_file():
         pytest.skip(f"needs vLLM, and {python} does not exist (`make run` makes it)")
     vllm = {"ANCHORAGE_GENERATION__VLLM_PYTHON": str(python)}
-    yield from _running({**SETTINGS, **vllm, "ANCHORAGE_MODELS_DIR": str(models_dir)})
+    with running_service({**SETTINGS, **vllm, "ANCHORAGE_MODELS_DIR": str(models_dir)}) as service:
+        yield service
 
 
-def _running(settings: dict[str, str]) -> Iterator[Service]:
+@contextmanager
+def running_service(settings: dict[str, str]) -> Iterator[Service]:
+    """A service on a data folder of its own; both are gone afterwards."""
     service = Service(Path(tempfile.mkdtemp(prefix="anchorage-acceptance-")), settings)
     try:
         started = service.run("up", "--detach", seconds=900)

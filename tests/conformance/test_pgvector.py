@@ -1,34 +1,53 @@
-"""PostgreSQL with pgvector keeps the port's promises."""
+"""PostgreSQL with pgvector keeps the port's promises: the tests' own server, and any that is named to them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import ClassVar
 
 import pytest
 
 from stores.pgvector import PgVectorStore, open_store
-from stores.testing import FilterConformance, IsolationConformance, SearchConformance, StoreConformance
+from stores.testing import StoreConformance
+
+_NAMED_SERVER = "ANCHORAGE_TEST_POSTGRES_URL"
 
 
-class _PgVector:
+def _open(url: str) -> AbstractAsyncContextManager[PgVectorStore]:
+    return open_store({"url": url, "pool_size": 4, "timeout": 30.0, "schema": "conformance"})
+
+
+class TestPgVector(StoreConformance):
+    engine = "PGVector, embedded"
+    notes: ClassVar[Mapping[str, str]] = {
+        "runs": "in the service's own PostgreSQL",
+        "tenants": "our condition, and row-level security behind it",
+    }
+
     @pytest.fixture
-    async def store(self, postgres_url: str) -> AsyncIterator[PgVectorStore]:
-        options = {"url": postgres_url, "pool_size": 4, "timeout": 30.0, "schema": "conformance"}
-        async with open_store(options) as store:
+    async def store(self, embedded_postgres_url: str) -> AsyncIterator[PgVectorStore]:
+        async with _open(embedded_postgres_url) as store:
+            yield store
+
+    @pytest.fixture
+    async def second_store(self, embedded_postgres_url: str) -> AsyncIterator[PgVectorStore]:
+        async with _open(embedded_postgres_url) as store:
             yield store
 
 
-class TestStore(_PgVector, StoreConformance):
-    pass
+@pytest.mark.skipif(_NAMED_SERVER not in os.environ, reason=f"{_NAMED_SERVER} names no server")
+class TestPostgresServer(StoreConformance):
+    engine = "PGVector, server"
+    notes: ClassVar[Mapping[str, str]] = {"runs": "PostgreSQL 15 or later with pgvector 0.8 or later"}
 
+    @pytest.fixture
+    async def store(self) -> AsyncIterator[PgVectorStore]:
+        async with _open(os.environ[_NAMED_SERVER]) as store:
+            yield store
 
-class TestSearch(_PgVector, SearchConformance):
-    pass
-
-
-class TestFilters(_PgVector, FilterConformance):
-    pass
-
-
-class TestIsolation(_PgVector, IsolationConformance):
-    pass
+    @pytest.fixture
+    async def second_store(self) -> AsyncIterator[PgVectorStore]:
+        async with _open(os.environ[_NAMED_SERVER]) as store:
+            yield store

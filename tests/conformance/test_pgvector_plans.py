@@ -7,18 +7,20 @@ import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
+import numpy as np
 import psycopg
 import pytest
 from pgvector.psycopg import register_vector
+from psycopg.conninfo import make_conninfo
 
 from rag.core.errors import CollectionNotFoundError, StoreError
 from rag.core.filters import Compare
 from rag.core.records import SearchParams
 from stores.pgvector import PgVectorStore, open_store, statements
 from stores.pgvector.lexical import lexical_query
+from stores.testing.calls import EVERY_CALL
 from stores.testing.records import SCOPE, oracle, record, records, vector, write
 from stores.testing.searching import scattered
-from stores.testing.writing import EVERY_CALL
 
 SCHEMA = "plans"
 ONLY_THE_VECTOR_INDEX = "-c enable_seqscan=off -c enable_bitmapscan=off -c enable_sort=off -c hnsw.max_scan_tuples=1"
@@ -86,6 +88,8 @@ async def test_every_search_is_one_round_trip_and_leaves_no_setting_behind(
             return sum("\tSync" in line for line in trace)
 
     assert await round_trips(lambda: store.search("c", SCOPE, vector(1), limit=5, params=params)) == 1
+    many = np.stack([vector(1, i) for i in range(20)])
+    assert await round_trips(lambda: store.search_many("c", SCOPE, many, limit=5, params=params)) == 1
     assert await round_trips(lambda: store.lexical_search("c", SCOPE, {7: 1.0}, limit=5)) == 1
     terms = {7: 1.0, 1001: 5.0}
     assert await round_trips(lambda: store.hybrid_search("c", SCOPE, vector(1), terms, limit=5, params=params)) == 1
@@ -110,6 +114,24 @@ async def test_a_filter_that_starves_the_vector_index_is_answered_exactly_and_co
 
         assert [hit.id for hit in found] == [hit.id for hit in expected] == [hit.id for hit in fused]
         assert starved.exact_fallbacks == 2
+
+
+async def test_a_tenant_that_the_vector_index_misses_is_answered_by_a_second_statement_and_counted(
+    store: PgVectorStore, postgres_url: str
+) -> None:
+    crowd = [record(i, tenant="rival", vector=vector(1, 0.001 * i)) for i in range(1000)]
+    mine = [record(i, vector=vector(-1, 0.1 * i)) for i in range(5)]
+    await write(store, "c", [*crowd, *mine])
+    url = make_conninfo(postgres_url, options=ONLY_THE_VECTOR_INDEX + " -c enable_indexonlyscan=off")
+    few = SearchParams(ef_search=1)
+
+    async with open_store({"url": url, "schema": SCHEMA, "timeout": 30.0}) as starved:
+        found = await starved.search_many("c", SCOPE, np.stack([vector(1), vector(-1)]), limit=3, params=few)
+
+        assert [len(hits) for hits in found] == [3, 3]
+        assert {hit.id for hits in found for hit in hits} <= {row.id for row in mine}
+        assert starved.exact_fallbacks == 2
+        assert len(await starved.search("c", SCOPE, vector(1), limit=9, params=few)) == 5
 
 
 @pytest.mark.parametrize("call", sorted(set(EVERY_CALL)))

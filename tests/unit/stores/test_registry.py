@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from importlib.metadata import EntryPoint, EntryPoints
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -48,6 +51,52 @@ def test_a_missing_package_is_answered_with_its_extra(monkeypatch: pytest.Monkey
 
     with pytest.raises(MissingExtraError, match=r"dist-one\[birds\]"):
         registry.open_store("parrot", {})
+
+
+def test_an_extra_is_named_as_the_command_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    _install(monkeypatch, _offer("qdrant", "no_such_sdk.client:open_store [qdrant]", "anchorage"))
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'anchorage\[qdrant\]'.*no_such_sdk"):
+        registry.check_store("qdrant", {})
+
+
+@asynccontextmanager
+async def open_without_sdk(options: Mapping[str, Any]) -> AsyncIterator[None]:
+    """A factory that imports its SDK no sooner than it must."""
+    del options
+    raise ModuleNotFoundError("No module named 'no_such_sdk'")
+    yield
+
+
+async def test_what_is_missed_no_sooner_than_at_the_opening_names_the_extra_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _install(monkeypatch, _offer("qdrant", f"{__name__}:open_without_sdk [qdrant]", "anchorage"))
+    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or SimpleNamespace())
+    monkeypatch.setattr(sys.modules[__name__], "open_without_sdk", open_without_sdk, raising=False)
+
+    with pytest.raises(MissingExtraError, match=r"pip install 'anchorage\[qdrant\]'.*no_such_sdk"):
+        async with registry.open_store("qdrant", {}):
+            pass
+
+
+def test_options_are_checked_without_opening_a_store() -> None:
+    registry.check_store("pgvector", {"url": "postgresql://nowhere"})
+
+    with pytest.raises(ConfigurationError, match="unknown option colour"):
+        registry.check_store("pgvector", {"url": "postgresql://nowhere", "colour": "red"})
+
+
+@pytest.mark.parametrize("factory", ["json.decoder:JSONDecoder", "stores.memory:open_store"])
+def test_a_store_that_offers_no_check_is_taken_as_it_is(monkeypatch: pytest.MonkeyPatch, factory: str) -> None:
+    _install(monkeypatch, _offer("parrot", factory, "dist-one"))
+
+    registry.check_store("parrot", {"colour": "red"})
+
+
+def test_a_check_of_an_unknown_kind_lists_the_installed_ones() -> None:
+    with pytest.raises(UnknownStoreError, match=r"'parrot'.*memory.*pgvector"):
+        registry.check_store("parrot", {})
 
 
 def test_only_the_named_store_is_imported() -> None:

@@ -50,6 +50,21 @@ def test_a_small_shared_memory_is_not_used(monkeypatch: pytest.MonkeyPatch) -> N
     assert "listen_addresses=" in small
 
 
+@pytest.mark.parametrize(
+    ("gibibytes", "buffers", "maintenance"),
+    [(0.25, "64MB", "64MB"), (2, "256MB", "256MB"), (64, "512MB", "512MB")],
+)
+def test_the_page_cache_takes_an_eighth_of_the_memory_within_bounds(
+    monkeypatch: pytest.MonkeyPatch, gibibytes: float, buffers: str, maintenance: str
+) -> None:
+    monkeypatch.setattr(server, "memory_bytes", lambda: int(gibibytes * 2**30))
+
+    arguments = settings()
+
+    assert f"shared_buffers={buffers}" in arguments
+    assert f"maintenance_work_mem={maintenance}" in arguments
+
+
 def test_a_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
 

@@ -54,6 +54,26 @@ def test_every_fault_is_named_not_only_the_first_one(tmp_path: Path) -> None:
     ) == ["data folder", "store"]
 
 
+def test_an_option_that_the_store_lacks_is_a_fault_that_names_it(tmp_path: Path) -> None:
+    settings = load_settings(
+        data_dir=tmp_path,
+        store={"options": {"colour": "red"}},
+        embedding={"model": "hash-384"},
+        rerank={"enabled": False},
+    )
+
+    (fault,) = [check for check in run_checks(settings) if check.fault]
+
+    assert fault.name == "store"
+    assert "unknown option colour" in fault.message
+
+
+def test_the_store_says_which_engine_it_is(tmp_path: Path) -> None:
+    checks = {check.name: check.message for check in run_checks(load_settings(data_dir=tmp_path))}
+
+    assert checks["store"] == "pgvector in the Postgres of the catalog"
+
+
 @pytest.mark.parametrize(
     "models",
     [

@@ -13,10 +13,11 @@ import psutil
 import pytest
 
 from rag.core.errors import ConfigurationError, UnknownStoreError
-from rag.supervision.backoff import Backoff
+from rag.ownership.backoff import Backoff
+from rag.ownership.processes import describe_exit
 from rag.supervision.child import Child, Plan
 from rag.supervision.guard import Guard
-from rag.supervision.process import Launch, describe_exit, spawn
+from rag.supervision.process import Launch, spawn
 
 SLEEPS = "import time\nprint('起来了', flush=True)\ntime.sleep(60)"
 DIES = "print('cannot go on')\nraise SystemExit(7)"

@@ -46,7 +46,7 @@ def test_a_float_column_compares_exactly_with_any_number(field: float, name: Ope
 @pytest.mark.parametrize("kind", FieldType)
 @pytest.mark.parametrize("value", [True, 1, 1.0, "1"])
 def test_another_kind_of_value_is_equal_to_nothing(kind: FieldType, value: Any) -> None:
-    fits = {
+    fits: dict[FieldType, Any] = {
         FieldType.STRING: str,
         FieldType.INTEGER: (int, float),
         FieldType.FLOAT: (int, float),

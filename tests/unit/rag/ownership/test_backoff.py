@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rag.supervision.backoff import Backoff
+from rag.ownership.backoff import Backoff
 
 
 class ManualClock:

@@ -1,0 +1,123 @@
+"""Milvus by its client: a server, or Milvus Lite as the client runs it in this process."""
+
+from __future__ import annotations
+
+import time
+from base64 import b85encode
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import orjson
+from pymilvus import MilvusClient
+
+from benchmarks.byhand.client import COLLECTION, FIELD
+from rag.core.records import RecordBatch, SearchParams
+from rag.core.types import Terms, Vector, Vectors
+from stores.milvus.store import _CANDIDATES_PER_EF as CANDIDATES_PER_EF
+
+HIT = [
+    "pk", "document", "generation", "place", "body", "begins", "ends", "page", "headings", "quality", "metadata",
+]  # fmt: skip
+EF = SearchParams().ef_search * CANDIDATES_PER_EF
+"""Candidates that HNSW keeps, as many as in a search of the store at its defaults."""
+TIMEOUT = 60.0
+SETTLE_SECONDS = 1800.0
+BOUNDED_LAG = 10.0
+"""Seconds after the last write from which a bounded read is the cheapest that the store makes too."""
+
+
+class MilvusByHand:
+    """See ``Client``. ``sparse``: the server keeps lexical weights as a sparse vector too."""
+
+    def __init__(self, client: MilvusClient, *, sparse: bool) -> None:
+        self._client = client
+        self._sparse = sparse
+        self._written = 0.0
+
+    def load(self, batch: RecordBatch) -> None:
+        """See ``Client``; the strong read at the end returns when every later read sees the rows."""
+        self._client.upsert(COLLECTION, [self._row(batch, i) for i in range(len(batch))], timeout=TIMEOUT)
+        self._client.query(
+            COLLECTION, filter='pk == ""', output_fields=["pk"], limit=1, consistency_level="Strong", timeout=TIMEOUT
+        )
+        self._written = time.monotonic()
+
+    def settle(self) -> None:
+        """See ``Client``."""
+        self._client.flush(COLLECTION, timeout=TIMEOUT)
+        deadline = time.monotonic() + SETTLE_SECONDS
+        while not self._indexed():
+            if time.monotonic() > deadline:
+                raise TimeoutError("the server did not finish its index")
+            time.sleep(0.2)
+        time.sleep(max(0.0, self._written + BOUNDED_LAG - time.monotonic()))
+
+    def search(self, vector: Vector, *, limit: int, below: int | None) -> int:
+        """See ``Client``."""
+        condition = "" if below is None else f" and (hf0 == true and f0 < {below:d})"
+        (hits,) = self._client.search(
+            COLLECTION,
+            data=[vector],
+            anns_field="vector",
+            filter=f'tenant == "default" and everyone == true{condition}',
+            limit=limit,
+            output_fields=HIT,
+            search_params={"metric_type": "COSINE", "params": {"ef": EF}},
+            consistency_level="Bounded",
+            timeout=TIMEOUT,
+        )
+        return len([(hit["distance"], dict(hit["entity"])) for hit in hits])
+
+    def search_all(self, vectors: Vectors, *, limit: int, below: int | None, workers: int) -> Sequence[int]:
+        """See ``Client``."""
+        if workers == 1:
+            return [self.search(vector, limit=limit, below=below) for vector in vectors]
+        with ThreadPoolExecutor(workers) as pool:
+            return list(pool.map(lambda vector: self.search(vector, limit=limit, below=below), vectors))
+
+    def _indexed(self) -> bool:
+        told = self._client.describe_index(COLLECTION, "vector", timeout=TIMEOUT) or {}
+        return int(told.get("indexed_rows", 0)) >= int(told.get("total_rows", 0))
+
+    def _row(self, batch: RecordBatch, i: int) -> dict[str, Any]:
+        row = {
+            "pk": batch.ids[i].hex + "0" * 32,
+            "tenant": batch.tenant,
+            "everyone": True,
+            "acl": list(batch.acls[i]),
+            "vector": batch.vectors[i],
+            "weights": _packed(batch.terms[i]),
+            "document": batch.documents[i].hex,
+            "generation": batch.generations[i],
+            "place": batch.indexes[i],
+            "body": batch.texts[i],
+            "begins": batch.starts[i],
+            "ends": batch.ends[i],
+            "page": -1,
+            "headings": orjson.dumps(list(batch.headings[i])).decode(),
+            "quality": batch.qualities[i].value,
+            "metadata": orjson.dumps(batch.metadata[i]).decode(),
+            "f0": batch.metadata[i][FIELD],
+            "hf0": True,
+        }
+        return row | {"terms": batch.terms[i]} if self._sparse else row
+
+
+@contextmanager
+def open_byhand(uri: str, *, sparse: bool) -> Iterator[MilvusByHand]:
+    """A client of the server, or of a file ``….db`` that no one else has open."""
+    client = MilvusClient(uri)
+    try:
+        yield MilvusByHand(client, sparse=sparse)
+    finally:
+        client.close()
+
+
+def _packed(terms: Terms) -> str:
+    pairs = np.empty(len(terms), dtype=[("term", "<u4"), ("weight", "<f4")])
+    pairs["term"] = list(terms)
+    pairs["weight"] = list(terms.values())
+    return b85encode(pairs.tobytes()).decode()

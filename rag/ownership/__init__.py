@@ -1,0 +1,1 @@
+"""What it takes to own a server process of a folder: its lock, its socket's place, its end, its restarts."""
