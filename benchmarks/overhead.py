@@ -19,13 +19,11 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import click
 import numpy as np
@@ -34,6 +32,7 @@ from pgvector.psycopg import register_vector
 from psycopg.types.json import Jsonb
 
 from benchmarks.countdown import Countdown
+from benchmarks.loopback import LoopbackClient, open_client
 from benchmarks.metrics import percentile
 from benchmarks.report import Bar, Report
 from benchmarks.wire import counting_proxy
@@ -240,7 +239,7 @@ async def pairs(url: str, postgres: str, table: str, queries: Sequence[str]) -> 
     searches: list[float] = []
     bare: list[float] = []
     countdown = Countdown("pairs", len(queries) + WARM_UP)
-    with closing(_client(url)) as client, psycopg.connect(postgres, autocommit=True) as connection:
+    with open_client(url) as client, psycopg.connect(postgres, autocommit=True) as connection:
         register_vector(connection)
         connection.execute(SET_SESSION, [Jsonb(dict(SESSION))])
         for number, query in enumerate([*queries[:WARM_UP], *queries]):
@@ -252,10 +251,6 @@ async def pairs(url: str, postgres: str, table: str, queries: Sequence[str]) -> 
                 searches.append(_timed_search(client, query, "dense"))
             countdown.show(number + 1)
     return searches[WARM_UP:], bare[WARM_UP:]
-
-
-def _client(url: str) -> HTTPConnection:
-    return HTTPConnection(urlsplit(url).netloc, timeout=30)
 
 
 def _timed_query(connection: psycopg.Connection, table: str, vector: np.ndarray) -> float:
@@ -274,15 +269,13 @@ def _timed_query(connection: psycopg.Connection, table: str, vector: np.ndarray)
     return elapsed
 
 
-def _timed_search(client: HTTPConnection, query: str, mode: str) -> float:
-    body = json.dumps({"query": query, "limit": LIMIT, "mode": mode, "rerank": False})
+def _timed_search(client: LoopbackClient, query: str, mode: str) -> float:
+    body = json.dumps({"query": query, "limit": LIMIT, "mode": mode, "rerank": False}).encode()
     started = time.perf_counter()
-    client.request("POST", f"/v1/collections/{COLLECTION}/search", body, {"Content-Type": "application/json"})
-    response = client.getresponse()
-    content = response.read()
+    status, content = client.post(f"/v1/collections/{COLLECTION}/search", body)
     elapsed = (time.perf_counter() - started) * 1000
-    if response.status != HTTPStatus.OK or len(json.loads(content)["hits"]) != LIMIT:
-        raise ConfigurationError(f"a search gave {response.status} and not {LIMIT} hits: {content[:200]!r}")
+    if status != HTTPStatus.OK or len(json.loads(content)["hits"]) != LIMIT:
+        raise ConfigurationError(f"a search gave {status} and not {LIMIT} hits: {content[:200]!r}")
     return elapsed
 
 
@@ -298,7 +291,7 @@ async def round_trips(folder: Path, postgres: str, queries: Sequence[str], mode:
     waits: list[int] = []
     countdown = Countdown(f"{mode} searches", 2 * len(queries))
     async with counting_proxy(sockets, upstream) as proxy, service(folder / f"counted-{mode}", address) as url:
-        with closing(_client(url)) as client:
+        with open_client(url) as client:
             for number, query in enumerate([*queries, *queries]):
                 before = proxy.round_trips
                 # The proxy lives in this loop, so whoever waits for an answer waits in a thread.

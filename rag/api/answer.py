@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rag.api.deps import deadline_of, json_response, limits_of, read_body, request_id_of, scope_of, services_of
+from rag.api.direct import DirectRoute
 from rag.api.disconnect import while_connected
 from rag.api.documentation import takes
 from rag.api.schemas import AnswerBody
@@ -21,7 +22,7 @@ from rag.core.answers import Answer
 from rag.core.errors import GenerationError
 from rag.query import AnswerEvent, AnswerRequest, CitationEvent, DeltaEvent, DoneEvent, HitsEvent
 
-router = APIRouter(prefix="/v1/collections/{collection}", tags=["query"])
+router = APIRouter(prefix="/v1/collections/{collection}", tags=["query"], route_class=DirectRoute)
 
 
 @router.post("/answer", openapi_extra=takes(AnswerBody))

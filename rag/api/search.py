@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from rag.api.deps import deadline_of, json_response, limits_of, read_body, request_id_of, scope_of, services_of
+from rag.api.direct import DirectRoute
 from rag.api.disconnect import while_connected
 from rag.api.documentation import takes
 from rag.api.limits import Limits
@@ -15,7 +16,7 @@ from rag.api.views import search_json
 from rag.core.types import Scope
 from rag.query import SearchRequest
 
-router = APIRouter(prefix="/v1/collections/{collection}", tags=["query"])
+router = APIRouter(prefix="/v1/collections/{collection}", tags=["query"], route_class=DirectRoute)
 
 
 @router.post("/search", openapi_extra=takes(SearchBody))

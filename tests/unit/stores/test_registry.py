@@ -71,9 +71,8 @@ async def open_without_sdk(options: Mapping[str, Any]) -> AsyncIterator[None]:
 async def test_what_is_missed_no_sooner_than_at_the_opening_names_the_extra_too(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    _install(monkeypatch, _offer("qdrant", f"{__name__}:open_without_sdk [qdrant]", "anchorage"))
-    monkeypatch.setitem(sys.modules, __name__, sys.modules.get(__name__) or SimpleNamespace())
-    monkeypatch.setattr(sys.modules[__name__], "open_without_sdk", open_without_sdk, raising=False)
+    _install(monkeypatch, _offer("qdrant", "lazy_store:open_store [qdrant]", "anchorage"))
+    monkeypatch.setitem(sys.modules, "lazy_store", SimpleNamespace(open_store=open_without_sdk))
 
     with pytest.raises(MissingExtraError, match=r"pip install 'anchorage\[qdrant\]'.*no_such_sdk"):
         async with registry.open_store("qdrant", {}):
