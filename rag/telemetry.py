@@ -82,6 +82,12 @@ STORE_SECONDS = Histogram(
     buckets=_SECONDS,
     registry=REGISTRY,
 )
+STORE_EXACT_FALLBACKS = Gauge(
+    "rag_vector_store_exact_fallbacks",
+    "Searches since the start whose index found too few rows, so that the rows were compared.",
+    ("store",),
+    registry=REGISTRY,
+)
 EVENT_LOOP_LAG_SECONDS = Histogram(
     "rag_event_loop_lag_seconds", "How late the event loop wakes a task.", buckets=_LAG_SECONDS, registry=REGISTRY
 )

@@ -9,14 +9,18 @@ from rag.core.filters import Filter
 from rag.core.ports import Selector, VectorStore
 from rag.core.records import Capabilities, CollectionSpec, Hit, Record, RecordBatch, SearchParams, StoreStats
 from rag.core.types import Metadata, Scope, Terms, Vector, Vectors
-from rag.telemetry import store_timer
+from rag.telemetry import STORE_EXACT_FALLBACKS, store_timer
 
 
 class MeasuredStore:
-    """Observes each call's time and outcome in ``rag_vector_store_operation_duration_seconds``."""
+    """Observes each call's time and outcome in ``rag_vector_store_operation_duration_seconds``.
+
+    ``rag_vector_store_exact_fallbacks`` shows the store's own count.
+    """
 
     def __init__(self, inner: VectorStore) -> None:
         self._inner = inner
+        STORE_EXACT_FALLBACKS.labels(inner.kind).set_function(lambda: inner.exact_fallbacks)
 
     @property
     def kind(self) -> str:
@@ -27,6 +31,11 @@ class MeasuredStore:
     def capabilities(self) -> Capabilities:
         """See ``VectorStore``."""
         return self._inner.capabilities
+
+    @property
+    def exact_fallbacks(self) -> int:
+        """See ``VectorStore``."""
+        return self._inner.exact_fallbacks
 
     async def create_collection(self, collection: str, spec: CollectionSpec) -> None:
         """See ``VectorStore``."""

@@ -111,6 +111,11 @@ class VectorStore(Searcher, Protocol):
         """What it offers beyond the required, and why not where it does not."""
         ...
 
+    @property
+    def exact_fallbacks(self) -> int:
+        """Searches so far whose index found fewer rows than were asked for, so that the rows were compared."""
+        ...
+
     async def create_collection(self, collection: str, spec: CollectionSpec) -> None:
         """Create; the same spec again is a no-op, another one raises ``CollectionExistsError``.
 

@@ -55,6 +55,7 @@ class MemoryStore:
     """A ``VectorStore`` whose every answer is exact. Writes replace a snapshot, so readers never wait."""
 
     kind = "memory"
+    exact_fallbacks = 0
     capabilities = Capabilities(
         features=frozenset({Feature.LEXICAL, Feature.EXACT}),
         reasons={

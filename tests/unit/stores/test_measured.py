@@ -31,3 +31,12 @@ async def test_a_call_is_counted_with_its_outcome() -> None:
         await store.stats("none")
 
     assert (calls("ping", "ok"), calls("stats", "error")) == (before[0] + 1, before[1] + 1)
+
+
+async def test_searches_that_the_index_left_short_are_shown() -> None:
+    inner = MemoryStore()
+    MeasuredStore(inner)
+
+    inner.exact_fallbacks = 3
+
+    assert REGISTRY.get_sample_value("rag_vector_store_exact_fallbacks", {"store": "memory"}) == 3
