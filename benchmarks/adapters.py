@@ -90,7 +90,7 @@ class Sides:
 async def measure(*, seed: int, quick: bool, stores: Sequence[str] = ()) -> Report:
     """Measure every engine that there is a client for."""
     if quick:
-        load = Load(loads=10, batch=200, searches=12, queries=20)
+        load = Load(loads=10, batch=400, searches=12, queries=20)
     else:
         load = Load(loads=20, batch=1000, searches=40, queries=50)
     notes: list[str] = []
@@ -244,21 +244,22 @@ async def _search_ours(sides: Sides, queries: Vectors, below: int | None, worker
 
 
 async def _search_in_turn(sides: Sides, condition: str, below: int | None) -> Turns:
-    """Single searches in turn; the first tenth does not count."""
+    """Each search's seconds, in blocks in turn; the first pair of blocks does not count."""
     turns = Turns()
-    warm = max(1, len(sides.queries) // 10)
-    countdown = Countdown(f"{sides.name}: searches, {condition}", len(sides.queries) + warm)
-    for number, query in enumerate([*sides.queries[:warm], *sides.queries]):
+    countdown = Countdown(f"{sides.name}: blocks of searches, {condition}", sides.load.searches + 1)
+    blocks = np.split(sides.queries, sides.load.searches)
+    for number, queries in enumerate([blocks[0], *blocks]):
         for ours in _order(number):
-            started = time.perf_counter()
-            if ours:
-                count = await _search(sides.opened, query, below)
-            else:
-                count = sides.client.search(query, limit=LIMIT, below=below)
-            (turns.ours if ours else turns.theirs).append(time.perf_counter() - started)
-            _check(sides.name, [count])
+            for query in queries:
+                started = time.perf_counter()
+                if ours:
+                    count = await _search(sides.opened, query, below)
+                else:
+                    count = sides.client.search(query, limit=LIMIT, below=below)
+                (turns.ours if ours else turns.theirs).append(time.perf_counter() - started)
+                _check(sides.name, [count])
         countdown.show(number + 1)
-    return Turns(turns.ours[warm:], turns.theirs[warm:])
+    return Turns(turns.ours[sides.load.queries :], turns.theirs[sides.load.queries :])
 
 
 async def _search(opened: Opened, query: Vector, below: int | None) -> int:

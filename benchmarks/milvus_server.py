@@ -31,9 +31,16 @@ _PORTS = (
 _LOCAL = ("rootCoord", "proxy", "queryCoord", "queryNode", "indexNode", "dataCoord", "dataNode")
 _BRISK = {
     "proxy": {"timeTickInterval": 20},
-    "queryCoord": {"checkInterval": 50, "checkChannelInterval": 50, "checkSegmentInterval": 50, "distPullInterval": 50},
+    "queryCoord": {
+        "checkInterval": 50,
+        "checkChannelInterval": 50,
+        "checkSegmentInterval": 50,
+        "distPullInterval": 50,
+        "checkIndexInterval": 200,
+        "updateNextTargetInterval": 1,
+    },
 }
-"""A server at rest takes seconds to load a collection; these intervals, in milliseconds, make it a matter of tenths."""
+"""Intervals, the last in seconds, the others in milliseconds: with its own ones a server does little but wait."""
 
 
 def server_package() -> Path | None:
@@ -58,8 +65,12 @@ class MilvusServer:
         return f"http://127.0.0.1:{self._ports['proxy_port']}"
 
     def start(self) -> None:
-        """Start the process and wait until it is healthy; raises ``TimeoutError``."""
-        self._write_configuration()
+        """Start the process and wait until it is healthy; raises ``TimeoutError``.
+
+        Call it in the thread that lives longest: the kernel ends the server with the thread that started it.
+        """
+        if not (self._folder / "configs" / "milvus.yaml").exists():
+            self._write_configuration()
         environment = {
             **os.environ,
             "DEPLOY_MODE": "STANDALONE",

@@ -26,6 +26,8 @@ _ANY_POSTGRES = "postgresql://"
 
 _SECRET = re.compile(r"key|password|secret|token$", re.IGNORECASE)
 _USER_INFORMATION = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_PARAMETER = re.compile(r"(\w*(?:key|password|secret|token)\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)", re.IGNORECASE)
+"""A secret among the parameters of an address, or of a connection string such as ``host=db password=…``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +106,7 @@ def _check_models(settings: Settings) -> str:
 def _describe_generation(settings: Settings) -> str:
     generation = settings.generation
     if generation.url:
-        return f"answers come from {_USER_INFORMATION.sub(MASK, generation.url)}"
+        return f"answers come from {_masked_address(generation.url)}"
     if python := vllm_interpreter(settings):
         return f"`anchorage up` starts vLLM from {python}"
     why = f"{generation.vllm_python} does not exist" if generation.managed else "as configured"
@@ -112,11 +114,15 @@ def _describe_generation(settings: Settings) -> str:
 
 
 def masked(value: Any, *, name: str = "") -> Any:
-    """Return settings with secrets masked: by their name, and names and passwords inside of addresses."""
+    """Return settings with secrets masked: by their name, and names, passwords and keys inside of addresses."""
     if isinstance(value, Mapping):
         return {key: masked(part, name=str(key)) for key, part in value.items()}
     if isinstance(value, list):
         return [masked(part, name=name) for part in value]
     if isinstance(value, str):
-        return MASK if value and _SECRET.search(name) else _USER_INFORMATION.sub(MASK, value)
+        return MASK if value and _SECRET.search(name) else _masked_address(value)
     return str(value) if isinstance(value, Path) else value
+
+
+def _masked_address(text: str) -> str:
+    return _PARAMETER.sub(rf"\g<1>{MASK}", _USER_INFORMATION.sub(MASK, text))

@@ -19,7 +19,7 @@ import httpx
 from rag.cli.exits import ExitCode
 from rag.cli.output import note
 from rag.core.errors import AnchorageError, CapacityError
-from rag.supervision.lock import Owner, make_folder, read_owner
+from rag.supervision.lock import Owner, is_running, make_folder, read_owner
 from rag.supervision.logs import rotate
 from rag.supervision.process import extended_environment
 
@@ -54,7 +54,7 @@ class _Supervisor:
 
     def ended(self) -> bool:
         """Pass on what it said, and tell whether it has ended."""
-        ended = self.process.poll() is not None if self.process else not Path(f"/proc/{self.pid}").exists()
+        ended = self.process.poll() is not None if self.process else not is_running(self.pid)
         for line in self.lines or ():
             note(line.rstrip("\n"))
         return ended
@@ -101,8 +101,13 @@ def _follow(supervisor: _Supervisor, *, wait: str) -> int:
 
 
 def _ended_early(supervisor: _Supervisor, *, wait: str) -> int:
-    """Follow the one that was a moment faster; else return the exit code of the one that has ended."""
-    code = supervisor.process.wait() if supervisor.process else ExitCode.FAILED
+    """Follow the one that was a moment faster; else return the exit code of the one that has ended.
+
+    One that ran before and ended while it was waited for is replaced.
+    """
+    if supervisor.process is None:
+        return start_service(supervisor.folder, wait=wait)
+    code = supervisor.process.wait()
     faster = _running(supervisor.folder)
     if code == ExitCode.USAGE and faster is not None:
         return _follow(faster, wait=wait)

@@ -19,6 +19,8 @@ from typing import Any
 from rag.core.errors import DataFolderError, DataFolderLockedError
 
 _POLL = 0.05
+_ENDED = frozenset("ZXx")
+"""States in ``/proc/<pid>/stat`` (proc(5)): zombie, dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +37,8 @@ class Owner:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
-        return Path(f"/proc/{self.pid}").exists()
+        """Whether the process still runs; one that was killed and is not collected yet does not."""
+        return is_running(self.pid)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,16 @@ class FolderLock:
         size = os.fstat(self.descriptor).st_size
         # One write, blanks over the rest: whoever reads meanwhile never sees half of it.
         os.pwrite(self.descriptor, (json.dumps(asdict(owner)) + "\n").encode().ljust(size), 0)
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process exists and has not ended."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    state = stat.rpartition(")")[2].split()[0]
+    return state not in _ENDED
 
 
 def lock_path(data_dir: Path) -> Path:

@@ -63,24 +63,24 @@ def rows_of(tables: Tables, scope: Scope, selector: Selector | None = None) -> R
     )
 
 
-def dense(rows: Rows, vector: Any, *, limit: int, exact: bool) -> Statement:
-    """Rows of ``HIT_COLUMNS``, distance, and how many the vector index found (null: it was not asked)."""
-    hits = ", ".join(HIT_COLUMNS)
-    parameters = rows.parameters | {"vector": vector, "limit": limit}
-    legs = _dense_legs(rows, hits, exact=exact)
-    return Statement(sql=f"with {legs} select {hits}, distance, found from dense", parameters=parameters)
-
-
 def nearest(rows: Rows, vector: Any, *, limit: int) -> Statement:
-    """Rows of ``HIT_COLUMNS`` and distance by the vector index alone, which may find fewer than there are.
+    """Rows of ``HIT_COLUMNS`` and distance by the vector index, which may find fewer than there are.
 
-    For rows that only the scope selects: planning the exact part of :func:`dense` costs more than a second
-    statement where it is needed, and that is rare there.
+    The exact part is a statement of its own, :func:`scanned`: planning it along costs every search more than a
+    second statement costs the few that need one.
     """
-    distance = rows.tables.distance
+    return _by_distance(rows, vector, limit=limit, order="distance")
+
+
+def scanned(rows: Rows, vector: Any, *, limit: int) -> Statement:
+    """Rows of ``HIT_COLUMNS`` and distance, all rows compared. Adding zero keeps the index out of it."""
+    return _by_distance(rows, vector, limit=limit, order=f"({rows.tables.distance}) + 0, id")
+
+
+def _by_distance(rows: Rows, vector: Any, *, limit: int, order: str) -> Statement:
     return Statement(
-        sql=f"select {', '.join(HIT_COLUMNS)}, {distance} as distance from {rows.tables.records} "
-        f"where {rows.condition} order by distance limit %(limit)s",
+        sql=f"select {', '.join(HIT_COLUMNS)}, {rows.tables.distance} as distance from {rows.tables.records} "
+        f"where {rows.condition} order by {order} limit %(limit)s",
         parameters=rows.parameters | {"vector": vector, "limit": limit},
     )
 
@@ -96,7 +96,7 @@ def lexical(rows: Rows, query: LexicalQuery, *, limit: int) -> Statement:
 
 
 def hybrid(rows: Rows, vector: Any, query: LexicalQuery, *, limit: int, exact: bool) -> Statement:
-    """Rows of ``HIT_COLUMNS``, distance, found as in :func:`dense`, and score; null in the leg that lacks the row."""
+    """Rows of ``HIT_COLUMNS``, distance, how many the vector index found, and score; null in the leg that lacks it."""
     parameters = rows.parameters | query.parameters | {"vector": vector, "limit": limit}
     return Statement(
         sql=f"with {_dense_legs(rows, 'id', exact=exact)}, {_lexical_legs(rows, query)}, "

@@ -65,6 +65,7 @@ async def _can_stand(connection: AsyncConnection[Any]) -> bool:
     privilege = "set" if connection.info.server_version >= _ROLE_SETTINGS_VERSION else "member"
     found = await connection.execute(
         "select coalesce((select pg_has_role(r.oid, %s) and has_schema_privilege(r.oid, extnamespace, 'usage') "
+        "and has_database_privilege(r.oid, current_database(), 'temporary') "
         "from pg_roles r, pg_extension where rolname = %s and not rolsuper and not rolbypassrls "
         "and extname = 'vector'), false) "
         "and (select bool_and(proleakproof) from pg_proc where oid = any(%s::regprocedure[]))",
@@ -81,6 +82,13 @@ async def _prepare(connection: AsyncConnection[Any]) -> None:
         await connection.execute(f"create role {ROLE} nologin".encode())
     await connection.execute(f"grant {ROLE} to current_user".encode())
     await connection.execute(f"grant usage on schema {await vector_schema(connection)} to {ROLE}".encode())
+    # Bulk writes go through a temporary table.
+    lacking = await connection.execute(
+        "select quote_ident(current_database()) where not has_database_privilege(%s, current_database(), 'temporary')",
+        (ROLE,),
+    )
+    for (database,) in await lacking.fetchall():
+        await connection.execute(f"grant temporary on database {database} to {ROLE}".encode())
     unmarked = await connection.execute(
         "select oid::regprocedure::text from pg_proc where oid = any(%s::regprocedure[]) and not proleakproof",
         (list(_LEAKPROOF),),

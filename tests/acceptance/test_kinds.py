@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
+from benchmarks.milvus_server import MilvusServer, running_server, server_package
+from rag.catalog import open_catalog
+from rag.core.errors import CollectionNotFoundError
+from rag.core.ports import VectorStore
+from rag.core.types import Scope
+from stores.registry import open_store
 from tests.acceptance.conftest import HASHING, SETTINGS, running_service
 from tests.acceptance.running import COLLECTION, REPOSITORY, Service, until
-from tests.conformance.milvus_server import MilvusServer, running_server, server_package
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -146,6 +153,82 @@ def test_a_deleted_document_is_found_no_more(kind: Kind) -> None:
     assert before[0] == "wombat.txt"
     assert "wombat.txt" not in sources(search(kind.service, "The wombat sleeps"))
     assert search(kind.service, "The wombat sleeps", filter={"type": "eq", "key": "year", "value": 2020})["hits"] == []
+
+
+async def test_what_is_replaced_or_deleted_leaves_the_store_itself(kind: Kind) -> None:
+    service, name = kind.service, "短暂 short-lived"
+    folder = service.folder / "short-lived"
+    await asyncio.to_thread(write_and_ingest, service, folder, name, "The platypus lays an egg.")
+    async with inside(kind) as (store, address):
+        physical = await address(name)
+        first = await generations(store, physical)
+
+        await asyncio.to_thread(write_and_ingest, service, folder, name, "The platypus guards its nest.")
+        await eventually(lambda: only_newer(store, physical, first), what="the sweep of the replaced generation")
+        deleted = await asyncio.to_thread(service.run, "collections", "delete", name, "--yes")
+        await eventually(lambda: is_gone(store, physical), what="the drop of the physical collection")
+
+    assert len(first) == 1
+    assert deleted.returncode == 0, deleted.stderr
+
+
+def write_and_ingest(service: Service, folder: Path, collection: str, text: str) -> None:
+    """One document, whose bytes are new each time, in a collection that is made where it is missing."""
+    folder.mkdir(exist_ok=True)
+    (folder / "platypus.txt").write_text(text, encoding="utf-8")
+    created = service.run("collections", "create", collection)
+    assert created.returncode == 0, created.stderr
+    (document,) = service.json("ingest", str(folder), "-c", collection, "--recursive")["documents"]
+    assert document["state"] == "published"
+
+
+@asynccontextmanager
+async def inside(kind: Kind) -> AsyncIterator[tuple[VectorStore, Callable[[str], Awaitable[str]]]]:
+    """The store that the service runs on, beside it, and what tells where in it a collection lives."""
+    data = kind.service.data
+    url = json.loads((data / "run" / "postgres.json").read_text(encoding="utf-8"))["url"]
+    if kind.server:
+        options = {"uri": kind.server.uri}
+    else:
+        options = {"path": str(data / "stores" / kind.store)} if kind.embedded else {"url": url}
+    async with (
+        open_catalog(url, pool_size=2, timeout=10, max_attempts=1) as catalog,
+        open_store(kind.store, options) as store,
+    ):
+
+        async def address(name: str) -> str:
+            return (await catalog.collection(Scope(), name)).physical
+
+        yield store, address
+
+
+async def generations(store: VectorStore, physical: str) -> set[int]:
+    """Those that the store holds records of."""
+    batches = [batch async for batch in store.scroll(physical, Scope())]
+    return {record.generation for batch in batches for record in batch}
+
+
+async def only_newer(store: VectorStore, physical: str, old: set[int]) -> bool:
+    """Whether the store holds one generation alone, and none of the old ones."""
+    found = await generations(store, physical)
+    return len(found) == 1 and found.isdisjoint(old)
+
+
+async def is_gone(store: VectorStore, physical: str) -> bool:
+    """Whether the store knows the collection no more."""
+    try:
+        await store.describe_collection(physical)
+    except CollectionNotFoundError:
+        return True
+    return False
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], *, what: str) -> None:
+    """Ask until it holds."""
+    deadline = asyncio.get_running_loop().time() + 60
+    while not await condition():
+        assert asyncio.get_running_loop().time() < deadline, f"{what}: not within 60 s"
+        await asyncio.sleep(0.1)
 
 
 @pytest.mark.parametrize(("victim", "year"), [("rag.cli serve", 2001), ("rag.cli worker", 2002), (ENGINE, 2003)])

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import Phase
 from pymilvus import MilvusClient
 
+from benchmarks.milvus_server import running_server, server_package
 from rag.core.ports import VectorStore
 from rag.core.records import CollectionSpec, Record
 from stores.milvus import MilvusStore, open_store
@@ -24,7 +25,6 @@ from stores.milvus.schema import stored_spec
 from stores.testing import StoreConformance
 from stores.testing.engine import Make
 from stores.testing.records import spec_of, write
-from tests.conformance.milvus_server import running_server, server_package
 
 URI = "ANCHORAGE_TEST_MILVUS_URI"
 TIMEOUT = 30.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import uuid4
@@ -23,6 +24,7 @@ from stores.testing.searching import scattered
 
 SCHEMA = "wall"
 RIVAL = Scope(tenant="rival")
+_MARKED = ('"left"(text, integer)', "arrayoverlap(anyarray, anyarray)", "arraycontains(anyarray, anyarray)")
 ALL_ROWS = "select tenant from wall.r_c union all select tenant from wall.t_c"
 
 
@@ -129,6 +131,27 @@ async def test_a_connection_that_was_left_in_a_pipeline_is_replaced(store: PgVec
     assert await store.count("c", SCOPE) == 2
 
 
+@pytest.mark.parametrize("cancelled", [SCOPE, RIVAL], ids=["set already", "set with the statement"])
+async def test_after_a_cancelled_call_each_caller_is_its_own_tenant(
+    store: PgVectorStore, postgres_url: str, cancelled: Scope
+) -> None:
+    await store.count("c", SCOPE)
+    sleep = f"select pg_sleep(60)::text as mark_{uuid4().hex}"
+    active = f"select from pg_stat_activity where query = '{sleep}' and state = 'active'"
+    call = asyncio.create_task(store._database.query(sleep, {}, tenant=cancelled.tenant))
+    async with asyncio.timeout(20):
+        while not await asyncio.to_thread(_as_owner, postgres_url, active):  # noqa: ASYNC110  it asks the server
+            await asyncio.sleep(0.01)
+
+    call.cancel()
+    await asyncio.wait({call})
+
+    assert call.cancelled()
+    for scope in (SCOPE, RIVAL, SCOPE):
+        ((name,),) = await store._database.query(f"select current_setting('{TENANT}')", {}, tenant=scope.tenant)
+        assert name == scope.tenant
+
+
 async def test_a_collection_made_before_the_wall_is_put_behind_it_on_first_use(
     store: PgVectorStore, postgres_url: str
 ) -> None:
@@ -207,6 +230,17 @@ async def test_the_wall_leaves_a_lexical_search_its_postings(store: PgVectorStor
     assert "Bitmap Index Scan on t_c_terms_idx" in plan
 
 
+async def test_where_temporary_tables_are_revoked_from_everyone_the_role_is_given_them(postgres_url: str) -> None:
+    name = f"Strict-{uuid4().hex[:8]}"
+    _as_owner(postgres_url, f'create database "{name}"', f'revoke temporary on database "{name}" from public')
+
+    async with open_store({"url": make_conninfo(postgres_url, dbname=name), "timeout": 30.0}) as store:
+        await store.create_collection("c", spec_of())
+        await write(store, "c", records(3))
+
+        assert await store.count("c", SCOPE) == 3
+
+
 @pytest.fixture
 def plain_login(postgres_url: str) -> str:
     """A login that owns a database of its own, and is no superuser."""
@@ -222,9 +256,7 @@ async def test_a_server_that_an_administrator_prepared_is_walled_for_a_plain_log
     _as_owner(
         make_conninfo(postgres_url, dbname=str(own)),
         "create extension vector",
-        'alter function pg_catalog."left"(text, integer) leakproof',
-        "alter function pg_catalog.arrayoverlap(anyarray, anyarray) leakproof",
-        "alter function pg_catalog.arraycontains(anyarray, anyarray) leakproof",
+        *(f"alter function pg_catalog.{each} leakproof" for each in _MARKED),
         f"grant {ROLE} to {own}",
     )
 
@@ -251,3 +283,23 @@ async def test_a_server_that_nobody_prepared_still_serves_and_says_that_the_wall
         assert len(await store.search("c", SCOPE, vector(1), limit=5)) == 3
         assert await _seen(store, SCOPE) == {SCOPE.tenant, RIVAL.tenant}
     assert [each.action for each in caplog.records if hasattr(each, "action")] == ["row_security_unavailable"]
+
+
+async def test_a_role_that_may_not_make_temporary_tables_is_no_wall_and_writes_go_on(
+    postgres_url: str, plain_login: str
+) -> None:
+    own = psycopg.conninfo.conninfo_to_dict(plain_login)["user"]
+    _as_owner(
+        make_conninfo(postgres_url, dbname=str(own)),
+        "create extension vector",
+        f"grant {ROLE} to {own}",
+        f"revoke temporary on database {own} from public",
+        *(f"alter function pg_catalog.{each} leakproof" for each in _MARKED),
+    )
+    _as_owner(plain_login, f"revoke temporary on database {own} from {ROLE}")
+
+    async with open_store({"url": plain_login, "schema": SCHEMA, "timeout": 30.0}) as store:
+        await store.create_collection("c", spec_of())
+        await write(store, "c", records(3))
+
+        assert await store.count("c", SCOPE) == 3

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -15,6 +16,8 @@ from stores.testing import StoreConformance
 
 SERVER = "ANCHORAGE_TEST_QDRANT_URL"
 THRESHOLD = 1000
+FILTERS = "during the walk of the graph, by indexes of the payload; an exact search where it finds too few"
+LIMITS = "text is ordered by its first 1,536 bytes"
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +35,13 @@ def embedded_socket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 class TestQdrantLocal(StoreConformance):
     engine = "Qdrant, local mode"
-    notes = {"runs": "in process, for tests"}  # noqa: RUF012
+    notes: ClassVar[Mapping[str, str]] = {
+        "runs": "in process, for tests: it scans",
+        "consistency": "each call sees all writes that returned before it",
+        "filters": "before the ranking",
+        "limits": LIMITS,
+        "durability": "none in memory; in a folder, a returned write survives the end of the process",
+    }
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[QdrantStore]:
@@ -42,7 +51,13 @@ class TestQdrantLocal(StoreConformance):
 
 class TestQdrantEmbedded(StoreConformance):
     engine = "Qdrant, embedded"
-    notes = {"runs": "a process of its own", "consistency": "each write is applied when it returns"}  # noqa: RUF012
+    notes: ClassVar[Mapping[str, str]] = {
+        "runs": "in a host process of its own, started with the first service and shared by all over a socket",
+        "consistency": "each write is applied when it returns; an index is built on a copy and swapped in",
+        "filters": f"{FILTERS}; few rows that pass are scanned",
+        "limits": f"{LIMITS}; 64 MiB a request; one folder has one host process",
+        "durability": "a returned write survives the kill of the process; a loss of power may cost the last 5 s",
+    }
 
     @pytest.fixture
     async def store(self, embedded_socket: Path) -> AsyncIterator[QdrantStore]:
@@ -57,7 +72,13 @@ class TestQdrantEmbedded(StoreConformance):
 
 class TestQdrantServer(StoreConformance):
     engine = "Qdrant, server"
-    notes = {"runs": "server", "consistency": "each write waits until it is applied"}  # noqa: RUF012
+    notes: ClassVar[Mapping[str, str]] = {
+        "runs": "a server of its own, over gRPC or HTTP",
+        "consistency": "each write waits until it is applied",
+        "filters": FILTERS,
+        "limits": f"{LIMITS}; 16 MiB and 512 rows a request, larger batches go in several",
+        "durability": "the server's: a returned write is in its log",
+    }
 
     @pytest.fixture
     async def store(self) -> AsyncIterator[QdrantStore]:

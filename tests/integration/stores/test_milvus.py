@@ -16,12 +16,12 @@ from uuid import uuid4
 import numpy as np
 import pytest
 
+from benchmarks.milvus_server import MilvusServer, running_server, server_package
 from rag.core.errors import StoreError, UpstreamError
 from rag.core.filters import Compare
 from rag.core.records import RecordBatch
 from stores.milvus import MilvusStore, open_store
 from stores.testing.records import SCOPE, clustered, everything, record, records, same, spec_of, vector, write
-from tests.conformance.milvus_server import MilvusServer, running_server, server_package
 
 TIMEOUT = 10.0
 READER = """

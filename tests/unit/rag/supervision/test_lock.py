@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rag.core.errors import DataFolderError, DataFolderLockedError
-from rag.supervision.lock import Owner, hold_folder, lock_path, read_owner
+from rag.supervision.lock import Owner, hold_folder, is_running, lock_path, read_owner
 
 
 def test_a_second_owner_is_told_who_the_first_one_is(tmp_path: Path) -> None:
@@ -80,3 +80,15 @@ def test_the_lock_outlives_its_owner_while_a_guardian_holds_it(tmp_path: Path) -
     finally:
         guardian.wait()
     assert lock_path(tmp_path).exists()
+
+
+def test_a_killed_process_that_nobody_has_collected_is_not_alive() -> None:
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    before = is_running(process.pid)
+
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+
+    assert before
+    assert not Owner(pid=process.pid, url="").alive
+    process.wait()
