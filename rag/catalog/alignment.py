@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Protocol
 from uuid import UUID
 
-from rag.core.errors import ConflictError
+from rag.core.errors import CollectionNotFoundError, ConflictError
 from rag.core.ports import VectorStore
+from rag.core.records import ByDocument
 from rag.core.types import Metadata, Scope
 
 _WRITES = 20
@@ -23,14 +25,18 @@ class MetadataCatalog(Protocol):
 async def align_metadata(catalog: MetadataCatalog, store: VectorStore, *, tenant: str, document: UUID) -> None:
     """Write to the store until the catalog says what was written: concurrent changes may come in another order.
 
-    May be repeated at any time. Raises ``ConflictError`` when the metadata is replaced over and over, and what
-    catalog and store raise.
+    A document that was deleted meanwhile is deleted from the store again, as a store that reads records to write
+    them back may have brought some of them back. May be repeated at any time. Raises ``ConflictError`` when the
+    metadata is replaced over and over, and what catalog and store raise.
     """
-    written = None
+    scope, written = Scope(tenant=tenant, groups=None), None
     for _ in range(_WRITES):
         kept = await catalog.kept_metadata(tenant, document)
+        if kept is None and written is not None:
+            with suppress(CollectionNotFoundError):
+                await store.delete(written[0], scope, ByDocument(document=document))
         if kept is None or kept == written:
             return
         physical, metadata = written = kept
-        await store.update_metadata(physical, Scope(tenant=tenant, groups=None), document, metadata)
+        await store.update_metadata(physical, scope, document, metadata)
     raise ConflictError("the metadata is being replaced over and over; try again")

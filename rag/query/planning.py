@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rag.core.catalog import CollectionView
-from rag.core.errors import CatalogError, EmbeddingError, ModelMismatchError
+from rag.core.errors import CatalogError, EmbeddingError, FilterError, ModelMismatchError
 from rag.core.filters import parse_filter
 from rag.core.ports import Corpus, Embedder, VectorStore
 from rag.core.records import Feature
@@ -51,19 +51,7 @@ class Planner:
         async with self._embedding(query, mode, deadline, trace) as embedding:
             known = self._known.get(_key(request)) if mode is Mode.DENSE and not fresh else None
             counts = count_terms(query) if mode is not Mode.DENSE else TermCounts(counts={}, length=0)
-            view = known or await self._collection(request, counts, deadline, trace)
-            self._check_model(view)
-            plan = Plan(
-                scope=request.scope,
-                physical=view.physical,
-                mode=mode,
-                vector=None,
-                terms=_weights(counts, view),
-                filter=parse_filter(request.filter, view.spec.filterable) if request.filter is not None else None,
-                limit=request.limit,
-                reranked=request.rerank and self.reranks,
-                assumed=known is not None,
-            )
+            plan, view = await self._planned(request, mode, deadline, trace, counts=counts, known=known)
             if embedding is None:
                 return plan, view
             try:
@@ -72,12 +60,42 @@ class Planner:
                 if Feature.LEXICAL not in self.store.capabilities.features:
                     raise
                 trace.degrade("embedding", error)
-        plan = replace(plan, mode=Mode.LEXICAL)
         if mode is not Mode.DENSE:
-            return plan, view
-        counts = count_terms(query)
+            return replace(plan, mode=Mode.LEXICAL), view
+        return await self._planned(request, Mode.LEXICAL, deadline, trace, counts=count_terms(query))
+
+    async def _planned(
+        self,
+        request: SearchRequest,
+        mode: Mode,
+        deadline: Deadline,
+        trace: Trace,
+        *,
+        counts: TermCounts,
+        known: CollectionView | None = None,
+    ) -> tuple[Plan, CollectionView]:
+        """A plan without its vector, by the ``known`` view where the request fits that."""
+        if known is not None:
+            try:
+                return replace(self._plan_for(request, mode, counts, known), assumed=True), known
+            except (FilterError, ModelMismatchError):
+                # Perhaps it is another collection of that name by now, with other fields or another model.
+                self._known.pop(_key(request), None)
         view = await self._collection(request, counts, deadline, trace)
-        return replace(plan, physical=view.physical, terms=_weights(counts, view), assumed=False), view
+        return self._plan_for(request, mode, counts, view), view
+
+    def _plan_for(self, request: SearchRequest, mode: Mode, counts: TermCounts, view: CollectionView) -> Plan:
+        self._check_model(view)
+        return Plan(
+            scope=request.scope,
+            physical=view.physical,
+            mode=mode,
+            vector=None,
+            terms=_weights(counts, view),
+            filter=parse_filter(request.filter, view.spec.filterable) if request.filter is not None else None,
+            limit=request.limit,
+            reranked=request.rerank and self.reranks,
+        )
 
     def _mode(self, mode: Mode, trace: Trace) -> Mode:
         offered = self.store.capabilities

@@ -167,8 +167,8 @@ class Host:
         if not _may_hold_a_socket(self._usual_socket):
             folder = private_folder(self._note, prefix=_SOCKET_FOLDER_PREFIX, owners=(os.geteuid(),))
             self.socket = folder / self._usual_socket.name
-            if not is_short(self.socket):
-                raise ConfigurationError(f"{folder} is too long for a socket: set TMPDIR to a shorter folder")
+            if not _may_hold_a_socket(self.socket):
+                raise ConfigurationError(f"no socket can lie in {folder}: set TMPDIR to a short folder of plain ASCII")
         self.socket.unlink(missing_ok=True)
 
     async def _until_answering(self, run: Run) -> None:

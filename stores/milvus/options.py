@@ -41,7 +41,7 @@ def read_options(options: Mapping[str, Any]) -> Options:
     read = Options(**{**options, **({"path": _path(options["path"])} if "path" in options else {})})
     _require(read.uri is None or _is_address(read.uri), "uri is an address such as http://host:19530")
     _require(all(isinstance(each, str) for each in (read.token, read.database)), "token and database are texts")
-    _require(_is_number(read.timeout) and read.timeout > 0, "timeout is a number of seconds above 0")
+    _require(_is_number(read.timeout) and 0 < read.timeout <= 3600, "timeout is a number of seconds, at most 3600")
     _require(_within(read.connections, 1, 1000), "connections is between 1 and 1000")
     _require(_within(read.partitions, 1, 1024), "partitions is between 1 and 1024")
     _require(_within(read.replicas, 1, 64), "replicas is between 1 and 64")

@@ -32,7 +32,7 @@ def read_options(options: Mapping[str, Any]) -> Options:
     pool_size, timeout = options.get("pool_size", 8), options.get("timeout", 10.0)
     _require(isinstance(url, str) and bool(url), "url is the address of a PostgreSQL database")
     _require(isinstance(pool_size, int) and 1 <= pool_size <= 1000, "pool_size is between 1 and 1000")
-    _require(isinstance(timeout, int | float) and timeout > 0, "timeout is a number of seconds above 0")
+    _require(isinstance(timeout, int | float) and 0 < timeout <= 3600, "timeout is a number of seconds, at most 3600")
     _require(isinstance(schema, str) and _SCHEMA.fullmatch(schema) is not None, "schema is a lower-case name")
     return Options(url=url, pool_size=pool_size, timeout=float(timeout), schema=schema)
 

@@ -16,7 +16,7 @@ from qdrant_client import AsyncQdrantClient, grpc, models
 from rag.core.errors import AnchorageError, CollectionNotFoundError, ConfigurationError, StoreError
 from rag.core.records import Capabilities, CollectionSpec, Feature, Quantization, StoreStats
 from stores.qdrant.batches import requests_of
-from stores.qdrant.engine import DENSE, SPARSE, Condition, Effort, Found, Payload, Points, Query
+from stores.qdrant.engine import DENSE, SPARSE, Condition, Effort, Found, Payload, Points, Query, Scored
 from stores.qdrant.errors import store_errors
 from stores.qdrant.models import (
     filter_of,
@@ -166,16 +166,13 @@ class ClientEngine:
 
     async def query(
         self, collection: str, queries: Sequence[Query], *, condition: Condition, limit: int, effort: Effort
-    ) -> list[list[Found]]:
+    ) -> list[list[Scored]]:
         """See ``Engine``."""
         chosen, keys = filter_of(condition), list(HIT_KEYS)
         served = None if self._options.local else effort
         requests = [query_request(query, condition=chosen, limit=limit, effort=served, keys=keys) for query in queries]
         responses = await self._call(collection, lambda: self._client.query_batch_points(collection, requests))
-        return [
-            [Found(payload=point.payload or {}, score=point.score) for point in response.points]
-            for response in responses
-        ]
+        return [[(point.score, point.payload or {}) for point in response.points] for response in responses]
 
     async def wait_indexed(self, collection: str, *, timeout: float) -> None:
         """See ``Engine``; it has settled when two answers in a row say so."""

@@ -23,13 +23,17 @@ class Caller:
         self._protocol: _Answers | None = None
         self._last_call = 0
 
-    async def call(self, header: wire.Header, body: bytes = b"") -> tuple[wire.Header, bytes]:
-        """The answer's header and body. Raises ``OSError`` or ``LostError``; ``FrameError`` for a request too large."""
+    async def call(self, header: wire.Header, body: bytes = b"", *, deadline: float) -> tuple[wire.Header, bytes]:
+        """The answer's header and body, by ``deadline`` of the loop's clock, else ``TimeoutError``.
+
+        Raises ``OSError`` or ``LostError``; ``FrameError`` for a request too large.
+        """
         protocol = self._protocol
         if protocol is None or protocol.lost:
-            protocol = await self._connected()
+            async with asyncio.timeout_at(deadline):
+                protocol = await self._connected()
         self._last_call += 1
-        return await protocol.ask(self._last_call, header, body)
+        return await protocol.ask(self._last_call, header, body, deadline=deadline)
 
     def close(self) -> None:
         """Hang up; calls in flight raise ``LostError``."""
@@ -81,19 +85,30 @@ class _Answers(asyncio.Protocol):
         except wire.FrameError:
             self.close()
 
-    async def ask(self, call: int, header: wire.Header, body: bytes) -> tuple[wire.Header, bytes]:
+    async def ask(self, call: int, header: wire.Header, body: bytes, *, deadline: float) -> tuple[wire.Header, bytes]:
         framed = wire.frame({**header, "call": call}, body)
-        await self._writable.wait()
+        if not self._writable.is_set():
+            async with asyncio.timeout_at(deadline):
+                await self._writable.wait()
         if self.lost or self._transport is None:
             raise LostError("the host process hung up")
-        waiting = self._waiting[call] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiting = self._waiting[call] = loop.create_future()
+        # A timer costs a third of a scope of asyncio.timeout.
+        timer = loop.call_at(deadline, _expire, waiting)
         try:
             self._transport.write(framed)
             answer: tuple[wire.Header, bytes] = await waiting
             return answer
         finally:
+            timer.cancel()
             del self._waiting[call]
 
     def close(self) -> None:
         if self._transport:
             self._transport.close()
+
+
+def _expire(waiting: asyncio.Future[tuple[wire.Header, bytes]]) -> None:
+    if not waiting.done():
+        waiting.set_exception(TimeoutError())

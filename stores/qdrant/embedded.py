@@ -12,6 +12,7 @@ from typing import Any
 from uuid import UUID
 
 import numpy as np
+import orjson
 
 from rag.core.errors import AnchorageError, CollectionNotFoundError, MissingExtraError, StorageFullError, StoreError
 from rag.core.records import Capabilities, CollectionSpec, Feature, Quantization, StoreStats
@@ -19,7 +20,7 @@ from stores.hosting import attach_or_own
 from stores.qdrant import wire
 from stores.qdrant.batches import requests_of
 from stores.qdrant.connection import Caller
-from stores.qdrant.engine import Condition, Effort, Found, Payload, Points, Query
+from stores.qdrant.engine import Condition, Effort, Found, Payload, Points, Query, Scored
 from stores.qdrant.options import EmbeddedOptions
 
 _CAPABILITIES = Capabilities(features=frozenset(Feature), quantizations=frozenset(Quantization))
@@ -27,6 +28,7 @@ _ERRORS: dict[str, type[AnchorageError]] = {
     each.code: each for each in (CollectionNotFoundError, StorageFullError, StoreError)
 }
 _RETRY_SECONDS = 0.1
+_PING_SECONDS = 5.0
 _IN_THREAD_FROM = 16
 """Rows from which the encoding of an upsert leaves the loop."""
 
@@ -62,7 +64,7 @@ async def ping(socket: Path) -> None:
     """Raises ``OSError`` unless a host process answers on the socket."""
     caller = Caller(lambda: socket)
     try:
-        await caller.call({"operation": "ping"})
+        await caller.call({"operation": "ping"}, deadline=asyncio.get_running_loop().time() + _PING_SECONDS)
     finally:
         caller.close()
 
@@ -144,14 +146,14 @@ class EmbeddedEngine:
 
     async def query(
         self, collection: str, queries: Sequence[Query], *, condition: Condition, limit: int, effort: Effort
-    ) -> list[list[Found]]:
+    ) -> list[list[Scored]]:
         """See ``Engine``; queries by vector come before those by terms."""
         vectors = [query.vector for query in queries if query.vector is not None]
         answer, _ = await self._call(
             {
                 "operation": "query",
                 "collection": collection,
-                "filter": condition,
+                "filter": orjson.dumps(condition).decode(),
                 "limit": limit,
                 "ef": effort.ef,
                 "exact": effort.exact,
@@ -159,16 +161,13 @@ class EmbeddedEngine:
                 "dense": len(vectors),
                 "sparse": [wire.sparse(query.terms) for query in queries if query.vector is None],
             },
-            np.stack(vectors).astype("<f4").tobytes() if vectors else b"",
+            b"".join(np.asarray(vector, dtype="<f4").tobytes() for vector in vectors),
         )
-        return [[Found(payload=payload, score=score) for score, payload in points] for points in answer["found"]]
+        return [[(score, payload) for score, payload in points] for points in answer["found"]]
 
     async def wait_indexed(self, collection: str, *, timeout: float) -> None:
         """See ``Engine``."""
-        try:
-            await self._call({"operation": "wait_indexed", "collection": collection}, timeout=timeout)
-        except TimeoutError:
-            raise StoreError(f"the index of {collection} was not built within {timeout:g} s") from None
+        await self._call({"operation": "wait_indexed", "collection": collection}, timeout=timeout)
 
     async def stats(self, collection: str) -> StoreStats:
         """See ``Engine``."""
@@ -182,25 +181,28 @@ class EmbeddedEngine:
     async def _call(
         self, header: wire.Header, body: bytes = b"", *, timeout: float | None = None
     ) -> tuple[wire.Header, bytes]:
+        seconds = timeout or self._timeout
+        deadline = asyncio.get_running_loop().time() + seconds
         try:
-            async with asyncio.timeout(timeout or self._timeout):
-                return await self._called(header, body)
+            answer, content = await self._answered(header, body, deadline)
         except TimeoutError:
-            raise StoreError(f"the embedded Qdrant did not answer within {timeout or self._timeout:g} s") from None
+            raise StoreError(f"the embedded Qdrant did not answer {header['operation']} within {seconds:g} s") from None
+        except wire.FrameError as exc:
+            raise StoreError(f"the embedded Qdrant takes no such request: {exc}") from exc
+        if error := answer.get("error"):
+            raise _ERRORS.get(error, StoreError)(answer["message"])
+        return answer, content
 
-    async def _called(self, header: wire.Header, body: bytes) -> tuple[wire.Header, bytes]:
+    async def _answered(self, header: wire.Header, body: bytes, deadline: float) -> tuple[wire.Header, bytes]:
         while True:
             self._turn = (self._turn + 1) % len(self._callers)
             try:
-                answer, content = await self._callers[self._turn].call(header, body)
+                return await self._callers[self._turn].call(header, body, deadline=deadline)
+            except TimeoutError:
+                raise
             except OSError:
-                await asyncio.sleep(_RETRY_SECONDS)
-                continue
-            except wire.FrameError as exc:
-                raise StoreError(f"the embedded Qdrant takes no such request: {exc}") from exc
-            if error := answer.get("error"):
-                raise _ERRORS.get(error, StoreError)(answer["message"])
-            return answer, content
+                async with asyncio.timeout_at(deadline):
+                    await asyncio.sleep(_RETRY_SECONDS)
 
 
 def _upsert_request(collection: str, points: Points) -> tuple[wire.Header, bytes]:

@@ -16,6 +16,8 @@ SPARSE = "terms"
 Condition: TypeAlias = Mapping[str, Any]
 """A filter or one condition of it, as the REST API of Qdrant writes them."""
 Payload: TypeAlias = Mapping[str, Any]
+Scored: TypeAlias = tuple[float, Payload]
+"""A point as a query finds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,10 +42,9 @@ class Points:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A point as an engine gives it back: with ``score`` from a query, with vectors from a scroll."""
+    """A whole point, as a scroll gives it back."""
 
     payload: Payload
-    score: float = 0.0
     vector: Vector | None = None
     terms: Terms = field(default_factory=dict)
 
@@ -112,7 +113,7 @@ class Engine(Protocol):
 
     async def query(
         self, collection: str, queries: Sequence[Query], *, condition: Condition, limit: int, effort: Effort
-    ) -> list[list[Found]]:
+    ) -> list[list[Scored]]:
         """The best ``limit`` points of each query, in one round trip; without vectors."""
         ...
 

@@ -57,6 +57,8 @@ CODES: Mapping[grpc.StatusCode, type[AnchorageError]] = {
     grpc.StatusCode.INVALID_ARGUMENT: InvalidRequestError,
     grpc.StatusCode.RESOURCE_EXHAUSTED: CapacityError,
 }
+_LOCAL_NOT_FOUND = "Collection {} not found"
+"""All that the local mode, which raises a plain ``ValueError``, says of a collection that it does not have."""
 _MAX_REASON = 300
 
 
@@ -68,7 +70,7 @@ def store_errors(collection: str | None = None) -> Iterator[None]:
     except tuple(ERRORS) as exc:
         raise translate(exc, collection) from exc
     except ValueError as exc:
-        if "not found" not in str(exc):
+        if collection is None or str(exc) != _LOCAL_NOT_FOUND.format(collection):
             raise
         raise CollectionNotFoundError(f"no collection {collection}") from exc
 

@@ -31,7 +31,7 @@ _DOUBLE = 2**53
 _WORD = 2**32
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _INTEGERS = (FieldType.INTEGER, FieldType.DATETIME, FieldType.BOOLEAN)
-_INDEX: TypeAlias = Literal["keyword", "integer", "float"]
+_INDEX: TypeAlias = Literal["keyword", "integer", "member", "order", "float"]
 
 
 def numbers(filterable: Mapping[str, FieldType]) -> dict[str, int]:
@@ -45,9 +45,12 @@ def path(number: int, part: str = "v", suffix: str = "") -> str:
 
 
 def indexes(filterable: Mapping[str, FieldType]) -> Iterator[tuple[str, _INDEX]]:
-    """The payload indexes that the declared fields need; the deeper parts of strings have none."""
+    """The payload indexes that the declared fields need; the deeper parts of strings have none.
+
+    Of integers, a ``member`` is only compared for equality and an ``order`` only for its range.
+    """
     if filterable:
-        yield "f.has", "integer"
+        yield "f.has", "member"
     for name, number in numbers(filterable).items():
         kind = filterable[name]
         if kind in _INTEGERS:
@@ -57,7 +60,7 @@ def indexes(filterable: Mapping[str, FieldType]) -> Iterator[tuple[str, _INDEX]]
         else:
             yield path(number), "keyword"
         if kind is FieldType.STRING:
-            yield path(number, "b", "_0"), "integer"
+            yield path(number, "b", "_0"), "order"
 
 
 def kept(filterable: Mapping[str, FieldType], metadata: Metadata) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,9 +40,12 @@ def optimizers(spec: CollectionSpec, threshold: int) -> models.OptimizersConfigD
 
 def payload_indexes(filterable: Mapping[str, FieldType]) -> dict[str, Any]:
     """The schema of each payload index, the tenant's first."""
+    integer = partial(models.IntegerIndexParams, type=models.IntegerIndexType.INTEGER)
     schemas: dict[str, Any] = {
         "keyword": models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD),
-        "integer": models.IntegerIndexParams(type=models.IntegerIndexType.INTEGER, lookup=True, range=True),
+        "integer": integer(lookup=True, range=True),
+        "member": integer(lookup=True, range=False),
+        "order": integer(lookup=False, range=True),
         "float": models.FloatIndexParams(type=models.FloatIndexType.FLOAT),
     }
     tenant = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)

@@ -20,7 +20,8 @@ from rag.core.filters import dump_metadata
 from rag.core.records import CollectionSpec, Hit, Metric, Record, RecordBatch
 from rag.core.types import FieldType, Metadata, Quality, Vector, Vectors
 from stores.qdrant import fields
-from stores.qdrant.engine import Found, Points
+from stores.qdrant.engine import Found, Points, Scored
+from stores.validation import check_vectors
 
 EVERYONE = "*"
 HIT_KEYS = ("id", "document", "generation", "text", "place", "metadata")
@@ -64,8 +65,17 @@ def metadata_payload(spec: CollectionSpec, metadata: Metadata) -> dict[str, Any]
 
 
 def query_vectors(spec: CollectionSpec, vectors: Vectors) -> Vectors:
-    """Query vectors as they are compared: of length one under cosine."""
-    return _searched(spec, vectors)[0]
+    """Query vectors, checked, as they are compared: of length one under cosine. Raises as ``check_vectors``."""
+    return _searched(spec, check_vectors(spec, vectors))[0]
+
+
+def query_vector(spec: CollectionSpec, vector: Vector) -> Vector:
+    """One query vector, as :func:`query_vectors`; one of length one, as embedders give them, is taken as it is."""
+    given: Vector = np.asarray(vector)
+    # No sum of squares near one holds a NaN or an infinity, so nothing is left to be checked.
+    if given.dtype == np.float32 and given.shape == (spec.dimension,) and abs(float(given.dot(given)) - 1.0) <= _UNIT:
+        return given
+    return query_vectors(spec, np.asarray(given, dtype=np.float32).reshape(1, -1)).reshape(-1)
 
 
 def record_of(spec: CollectionSpec, found: Found) -> Record:
@@ -87,28 +97,34 @@ def record_of(spec: CollectionSpec, found: Found) -> Record:
         page=page,
         headings=tuple(headings),
         quality=Quality(quality),
-        metadata=_metadata(spec, payload["metadata"]),
+        metadata=_with_moments(_moments(spec.filterable), orjson.loads(payload["metadata"])),
     )
 
 
-def hit_of(spec: CollectionSpec, found: Found, score: float) -> Hit:
-    """The hit from a payload of ``HIT_KEYS``."""
-    payload = found.payload
-    index, start, end, page, headings, quality = orjson.loads(payload["place"])
-    return Hit(
-        id=UUID(payload["id"]),
-        score=score,
-        document=UUID(payload["document"]),
-        generation=payload["generation"],
-        index=index,
-        text=payload["text"],
-        start=start,
-        end=end,
-        page=page,
-        headings=tuple(headings),
-        quality=Quality(quality),
-        metadata=_metadata(spec, payload["metadata"]),
-    )
+def hits_of(spec: CollectionSpec, scored: Sequence[Scored]) -> list[Hit]:
+    """The hits from scores and payloads of ``HIT_KEYS``."""
+    places = _parsed(payload["place"] for _, payload in scored)
+    metadata = _parsed(payload["metadata"] for _, payload in scored)
+    moments = _moments(spec.filterable)
+    return [
+        Hit(
+            id=UUID(payload["id"]),
+            score=score,
+            document=UUID(payload["document"]),
+            generation=payload["generation"],
+            index=index,
+            text=payload["text"],
+            start=start,
+            end=end,
+            page=page,
+            headings=tuple(headings),
+            quality=Quality(quality),
+            metadata=_with_moments(moments, values) if moments else values,
+        )
+        for (score, payload), (index, start, end, page, headings, quality), values in zip(
+            scored, places, metadata, strict=True
+        )
+    ]
 
 
 def _payload(spec: CollectionSpec, batch: RecordBatch, i: int, metadata: Metadata) -> dict[str, Any]:
@@ -144,9 +160,13 @@ def _acl(stored: Collection[str]) -> tuple[str, ...]:
     return tuple(reader[1:] for reader in stored if reader != EVERYONE)
 
 
-def _metadata(spec: CollectionSpec, stored: str) -> Metadata:
-    metadata: dict[str, Any] = orjson.loads(stored)
-    moments = _moments(spec.filterable)
+def _parsed(stored: Iterable[str]) -> list[Any]:
+    """The values of JSON texts, read at once."""
+    values: list[Any] = orjson.loads(f"[{','.join(stored)}]")
+    return values
+
+
+def _with_moments(moments: Sequence[str], metadata: dict[str, Any]) -> Metadata:
     found = {key: datetime.fromisoformat(metadata[key]) for key in moments if metadata.get(key) is not None}
     return metadata | found if found else metadata
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-import numpy as np
-
 from rag.core.errors import CollectionExistsError, CollectionNotFoundError
 from rag.core.filters import Filter
 from rag.core.ports import Selector
@@ -30,9 +28,9 @@ from rag.core.records import (
 from rag.core.types import Metadata, Scope, Terms, Vector, Vectors
 from stores.fusion import leg_limit, reciprocal_rank_fusion
 from stores.qdrant.conditions import condition_of
-from stores.qdrant.engine import Condition, Effort, Engine, Found, Points, Query
+from stores.qdrant.engine import Condition, Effort, Engine, Points, Query, Scored
 from stores.qdrant.options import EmbeddedOptions, read_options
-from stores.qdrant.points import hit_of, metadata_payload, points_of, query_vectors
+from stores.qdrant.points import hits_of, metadata_payload, points_of, query_vector, query_vectors
 from stores.qdrant.scrolling import ordered_records
 from stores.validation import (
     check_batch,
@@ -43,7 +41,6 @@ from stores.validation import (
     check_selector,
     check_spec,
     check_terms,
-    check_vectors,
 )
 
 MAX_TIED = 1024
@@ -176,8 +173,9 @@ class QdrantStore:
     ) -> list[Hit]:
         """See ``Searcher``."""
         rows = await self._rows(collection, scope, filter, limit=limit)
-        vectors = check_vectors(rows.spec, np.asarray(vector, dtype=np.float32).reshape(1, -1))
-        return (await self._nearest(rows, vectors, limit, params))[0]
+        query = Query(vector=query_vector(rows.spec, vector))
+        (hits,) = await self._ranked(rows, [query], limit, _effort(rows.spec, limit, params))
+        return hits
 
     async def search_many(
         self,
@@ -191,7 +189,8 @@ class QdrantStore:
     ) -> list[list[Hit]]:
         """See ``Searcher``; one request."""
         rows = await self._rows(collection, scope, filter, limit=limit)
-        return await self._nearest(rows, check_vectors(rows.spec, vectors), limit, params)
+        queries = [Query(vector=vector) for vector in query_vectors(rows.spec, vectors)]
+        return await self._ranked(rows, queries, limit, _effort(rows.spec, limit, params))
 
     async def lexical_search(
         self, collection: str, scope: Scope, terms: Terms, *, limit: int, filter: Filter | None = None
@@ -216,9 +215,8 @@ class QdrantStore:
     ) -> list[Hit]:
         """See ``Searcher``; both legs come in one request, each ``stores.fusion.leg_limit`` deep."""
         rows = await self._rows(collection, scope, filter, limit=limit)
-        vectors = check_vectors(rows.spec, np.asarray(vector, dtype=np.float32).reshape(1, -1))
         depth = leg_limit(limit)
-        queries = [Query(vector=query_vectors(rows.spec, vectors)[0])]
+        queries = [Query(vector=query_vector(rows.spec, vector))]
         if check_terms(terms):
             queries.append(Query(terms=terms))
         legs = await self._ranked(rows, queries, depth, _effort(rows.spec, depth, params))
@@ -261,23 +259,19 @@ class QdrantStore:
             async for batch in ordered_records(self._engine, rows.collection, rows.spec, rows.condition, batch_size):
                 yield batch
 
-    async def _nearest(self, rows: _Rows, vectors: Vectors, limit: int, params: SearchParams) -> list[list[Hit]]:
-        queries = [Query(vector=vector) for vector in query_vectors(rows.spec, vectors)]
-        return await self._ranked(rows, queries, limit, _effort(rows.spec, limit, params))
-
     async def _ranked(self, rows: _Rows, queries: Sequence[Query], limit: int, effort: Effort) -> list[list[Hit]]:
         if rows.condition is None or not queries:
             return [[] for _ in queries]
         with self._forgetting(rows.collection):
             found = await self._query(rows, queries, limit + 1, effort)
             return [
-                _hits(rows.spec, query, await self._completed(rows, query, points, limit, effort))[:limit]
+                _hits(rows.spec, query, await self._completed(rows, query, points, limit, effort), limit)
                 for query, points in zip(queries, found, strict=True)
             ]
 
     async def _completed(
-        self, rows: _Rows, query: Query, points: list[Found], limit: int, effort: Effort
-    ) -> list[Found]:
+        self, rows: _Rows, query: Query, points: list[Scored], limit: int, effort: Effort
+    ) -> list[Scored]:
         """The points, exactly found where an index found too few, and with all that tie at the limit."""
         if query.vector is not None and len(points) < limit and not effort.exact:
             effort = Effort(ef=effort.ef, exact=True, rescore=effort.rescore)
@@ -285,12 +279,12 @@ class QdrantStore:
             self.exact_fallbacks += len(exact) > len(points)
             points = exact
         asked = limit + 1
-        while len(points) == asked and points[-1].score == points[limit - 1].score and asked < limit + MAX_TIED:
+        while len(points) == asked and points[-1][0] == points[limit - 1][0] and asked < limit + MAX_TIED:
             asked = limit + (_TIED_AT_FIRST if asked == limit + 1 else MAX_TIED)
             (points,) = await self._query(rows, [query], asked, effort)
         return points
 
-    async def _query(self, rows: _Rows, queries: Sequence[Query], limit: int, effort: Effort) -> list[list[Found]]:
+    async def _query(self, rows: _Rows, queries: Sequence[Query], limit: int, effort: Effort) -> list[list[Scored]]:
         return await self._engine.query(
             rows.collection, queries, condition=rows.condition or {}, limit=limit, effort=effort
         )
@@ -324,10 +318,12 @@ def _effort(spec: CollectionSpec, limit: int, params: SearchParams) -> Effort:
     )
 
 
-def _hits(spec: CollectionSpec, query: Query, points: Sequence[Found]) -> list[Hit]:
+def _hits(spec: CollectionSpec, query: Query, points: Sequence[Scored], limit: int) -> list[Hit]:
+    """The best of the points; ids order as their texts do."""
     metric = spec.metric if query.vector is not None else None
-    hits = [hit_of(spec, point, _score(metric, point.score)) for point in points]
-    return sorted(hits, key=lambda hit: (-hit.score, hit.id))
+    scored = [(_score(metric, score), payload) for score, payload in points]
+    scored.sort(key=lambda each: (-each[0], each[1]["id"]))
+    return hits_of(spec, scored[:limit])
 
 
 def _score(metric: Metric | None, score: float) -> float:

@@ -137,7 +137,7 @@ async def test_after_a_cancelled_call_each_caller_is_its_own_tenant(
 ) -> None:
     await store.count("c", SCOPE)
     sleep = f"select pg_sleep(60)::text as mark_{uuid4().hex}"
-    active = f"select from pg_stat_activity where query = '{sleep}' and state = 'active'"
+    active = f"select pid from pg_stat_activity where query = '{sleep}' and state = 'active'"  # noqa: S608
     call = asyncio.create_task(store._database.query(sleep, {}, tenant=cancelled.tenant))
     async with asyncio.timeout(20):
         while not await asyncio.to_thread(_as_owner, postgres_url, active):  # noqa: ASYNC110  it asks the server

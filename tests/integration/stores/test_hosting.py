@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
@@ -222,6 +223,18 @@ async def test_a_short_chinese_path_is_no_address_for_every_client_either(tmp_pa
         assert str(hosted.socket).isascii()
         assert await ask(hosted.socket) == hosted.pid
     hosted.socket.parent.rmdir()
+
+
+@pytest.mark.parametrize("name", ["临时", "t" * 100])
+async def test_a_folder_for_temporary_files_that_is_no_address_either_is_one_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / name))
+
+    with pytest.raises(ConfigurationError, match="TMPDIR"):
+        async with share(tmp_path / "库"):
+            pass
 
 
 def fails(code: int, words: str) -> Callable[[Path], Sequence[str]]:

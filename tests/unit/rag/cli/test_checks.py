@@ -30,6 +30,20 @@ def test_secrets_are_masked_by_their_name_and_inside_of_addresses() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://db/x?user=me&password=pw&connect_timeout=3", f"postgresql://db/x?user=me&password={MASK}&connect_timeout=3"),
+        ("host=db password=pw dbname=x", f"host=db password={MASK} dbname=x"),
+        (r"host=db password = 'p \'w' dbname=x", f"host=db password = {MASK} dbname=x"),
+        ("http://host/v1?api_key=abc", f"http://host/v1?api_key={MASK}"),
+        ("postgresql://db/monkeys?sslmode=require", "postgresql://db/monkeys?sslmode=require"),
+    ],
+)  # fmt: skip
+def test_secrets_among_the_parameters_of_an_address_are_masked(address: str, shown: str) -> None:
+    assert masked({"options": {"url": address}}) == {"options": {"url": shown}}
+
+
 def test_a_good_configuration_has_no_fault(tmp_path: Path) -> None:
     assert faults(data_dir=tmp_path, embedding={"model": "hash-384"}, rerank={"enabled": False}) == []
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from rag.core.errors import CollectionNotFoundError, EmbeddingError
-from rag.core.types import Mode
+from rag.core.errors import CollectionNotFoundError, EmbeddingError, FilterError, ModelMismatchError
+from rag.core.types import FieldType, Mode
 from tests.unit.rag.query.fakes import FakeEmbedder, ask, make_hit, make_pipeline, serving, soon
 
 DENSE = ask(mode=Mode.DENSE, rerank=False)
@@ -94,3 +94,53 @@ async def test_a_dense_search_whose_embedder_fails_is_made_by_its_words() -> Non
     assert result.degraded == ("embedding",)
     assert store.calls[-1][0] == "lexical_search"
     assert store.calls[-1][1]["terms"]
+
+
+async def test_a_filter_on_a_field_that_only_the_collection_of_now_has_is_taken() -> None:
+    corpus, store = serving(make_hit("a"))
+    pipeline = make_pipeline(corpus, store)
+    await pipeline.search(DENSE, soon())
+
+    corpus.physical, corpus.filterable = "c_again", {"year": FieldType.INTEGER}
+    await pipeline.search(replace(DENSE, filter={"type": "eq", "key": "year", "value": 2026}), soon())
+
+    assert store.calls[-1][1]["collection"] == "c_again"
+    assert store.calls[-1][1]["filter"] is not None
+
+
+async def test_a_filter_that_the_collection_of_now_refuses_too_is_refused() -> None:
+    corpus, store = serving(make_hit("a"))
+    pipeline = make_pipeline(corpus, store)
+    await pipeline.search(DENSE, soon())
+
+    with pytest.raises(FilterError):
+        await pipeline.search(replace(DENSE, filter={"type": "eq", "key": "year", "value": 2026}), soon())
+
+    assert corpus.calls == ["collection", "current", "collection"]
+
+
+async def test_a_collection_made_again_with_the_right_model_is_searched() -> None:
+    corpus, store = serving(make_hit("a"))
+    corpus.model = "another"
+    pipeline = make_pipeline(corpus, store)
+    with pytest.raises(ModelMismatchError):
+        await pipeline.search(DENSE, soon())
+
+    corpus.physical, corpus.model = "c_again", "embedder"
+    result = await pipeline.search(DENSE, soon())
+
+    assert len(result.hits) == 1
+
+
+async def test_what_the_words_look_for_in_place_of_the_vector_is_planned_by_the_collection_of_now() -> None:
+    corpus, store = serving(make_hit("a"))
+    corpus.filterable = {"year": FieldType.STRING}
+    embedder = FakeEmbedder()
+    pipeline = make_pipeline(corpus, store, embedder=embedder)
+    request = ask("orchard", mode=Mode.DENSE, rerank=False, filter={"type": "eq", "key": "year", "value": "2026"})
+    await pipeline.search(request, soon())
+
+    embedder.fault, corpus.filterable = EmbeddingError(), {"year": FieldType.INTEGER}
+
+    with pytest.raises(FilterError):
+        await pipeline.search(request, soon())

@@ -24,6 +24,7 @@ from stores.milvus.options import read_options
         ({"uri": "http://a:1", "token": None}, "token and database"),
         ({"uri": "http://a:1", "timeout": 0}, "timeout"),
         ({"uri": "http://a:1", "timeout": True}, "timeout"),
+        ({"uri": "http://a:1", "timeout": float("inf")}, "timeout"),
         ({"uri": "http://a:1", "connections": 0}, "connections"),
         ({"uri": "http://a:1", "partitions": 1025}, "partitions"),
         ({"uri": "http://a:1", "replicas": 1.5}, "replicas"),

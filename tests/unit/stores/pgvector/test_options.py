@@ -24,6 +24,7 @@ def test_only_the_address_is_needed() -> None:
         ({"url": URL, "size": 3}, "size"),
         ({"url": URL, "pool_size": 0}, "pool_size"),
         ({"url": URL, "timeout": 0}, "timeout"),
+        ({"url": URL, "timeout": float("inf")}, "timeout"),
         ({"url": URL, "schema": 'a"; drop schema public'}, "schema"),
     ],
 )

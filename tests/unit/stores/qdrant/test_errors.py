@@ -102,7 +102,26 @@ def test_the_servers_wish_to_be_asked_later_is_kept() -> None:
     assert translate(ResourceExhaustedResponse("slow down", 3)).retry_after == 3.0
 
 
-@pytest.mark.parametrize("passed", [asyncio.CancelledError(), KeyError("a fault of ours"), ValueError("another")])
+async def test_the_local_mode_says_that_a_collection_is_missing_as_the_table_expects() -> None:
+    client = qdrant_client.AsyncQdrantClient(location=":memory:")
+
+    with pytest.raises(CollectionNotFoundError), store_errors("c"):
+        await client.count("c")
+
+    await client.close()
+
+
+@pytest.mark.parametrize(
+    "passed",
+    [
+        asyncio.CancelledError(),
+        KeyError("a fault of ours"),
+        ValueError("another"),
+        ValueError("Field c not found"),
+        ValueError("Collection another not found"),
+    ],
+    ids=repr,
+)
 def test_what_is_no_error_of_the_sdk_passes_unchanged(passed: Any) -> None:
     with pytest.raises(type(passed)) as caught, store_errors("c"):
         raise passed
