@@ -16,13 +16,14 @@ from pymilvus import MilvusClient
 from benchmarks.byhand.client import COLLECTION, FIELD
 from rag.core.records import RecordBatch, SearchParams
 from rag.core.types import Terms, Vector, Vectors
-from stores.milvus.store import _CANDIDATES_PER_EF as CANDIDATES_PER_EF
+from stores.milvus.store import CANDIDATES_PER_EF, CANDIDATES_PER_EF_FILTERED
 
 HIT = [
     "pk", "document", "generation", "place", "body", "begins", "ends", "page", "headings", "quality", "metadata",
 ]  # fmt: skip
 EF = SearchParams().ef_search * CANDIDATES_PER_EF
 """Candidates that HNSW keeps, as many as in a search of the store at its defaults."""
+EF_FILTERED = SearchParams().ef_search * CANDIDATES_PER_EF_FILTERED
 TIMEOUT = 60.0
 SETTLE_SECONDS = 1800.0
 BOUNDED_LAG = 10.0
@@ -65,7 +66,7 @@ class MilvusByHand:
             filter=f'tenant == "default" and everyone == true{condition}',
             limit=limit,
             output_fields=HIT,
-            search_params={"metric_type": "COSINE", "params": {"ef": EF}},
+            search_params={"metric_type": "COSINE", "params": {"ef": EF if below is None else EF_FILTERED}},
             consistency_level="Bounded",
             timeout=TIMEOUT,
         )

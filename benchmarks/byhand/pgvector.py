@@ -15,9 +15,10 @@ from pgvector.psycopg import register_vector
 from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
 
 from benchmarks.byhand.client import COLLECTION, FIELD
-from rag.core.records import RecordBatch
+from rag.core.records import RecordBatch, SearchParams
 from rag.core.types import Vector, Vectors
 from stores.pgvector.database import SESSION, SET_SESSION
+from stores.pgvector.store import CANDIDATES_PER_EF_FILTERED
 
 RECORDS, TERMS = f'anchorage_vectors."r_{COLLECTION}"', f'anchorage_vectors."t_{COLLECTION}"'
 HIT = "id, document, generation, place, body, begins, ends, page, headings, quality, metadata"
@@ -28,6 +29,10 @@ RECORD_TYPES = (
 )  # fmt: skip
 WEIGHTS = ("weights0", "weights1", "weights2", "weights3", "weights4")
 WEIGHT_RANGE = 10**9
+_EFFORT_FILTERED = (
+    f"SELECT set_config('hnsw.ef_search', '{SearchParams().ef_search * CANDIDATES_PER_EF_FILTERED:d}', true)".encode()
+)
+"""As many candidates as the store keeps under a filter, for the statement that follows in the pipeline."""
 TERM_COLUMNS = f"id, tenant, acl, terms, {', '.join(WEIGHTS)}"
 TERM_TYPES = ("uuid", "text", "text[]", "int4[]", *("sparsevec" for _ in WEIGHTS))
 
@@ -110,7 +115,13 @@ def _search(connection: psycopg.Connection, vector: Vector, limit: int, below: i
     )
     parameters = {"vector": vector, "tenant": "default", "groups": [], "limit": limit, "below": below}
     with connection.cursor(binary=True) as cursor:
-        return len(cursor.execute(statement.encode(), parameters, prepare=True).fetchall())
+        if below is None:
+            cursor.execute(statement.encode(), parameters, prepare=True)
+        else:
+            with connection.pipeline():
+                connection.execute(_EFFORT_FILTERED, prepare=True)
+                cursor.execute(statement.encode(), parameters, prepare=True)
+        return len(cursor.fetchall())
 
 
 def _records(batch: RecordBatch) -> Iterator[Sequence[Any]]:

@@ -124,9 +124,9 @@ class Calls:
         )
         return int(row["count(*)"])
 
-    def shortfall(self, collection: str, where: Where, found: int) -> bool:
-        """Whether there are more rows than the search ``found``."""
-        return self.count(collection, where, level=self._level) > found
+    def visible(self, collection: str, where: Where) -> int:
+        """The number of rows that a search of this call sees."""
+        return self.count(collection, where, level=self._level)
 
     def page(self, collection: str, where: Where, columns: Sequence[str], *, limit: int) -> list[Row]:
         """The first rows by primary key."""
