@@ -99,7 +99,7 @@ def hybrid(rows: Rows, vector: Any, query: LexicalQuery, *, limit: int, exact: b
     """Rows of ``HIT_COLUMNS``, distance, how many the vector index found, and score; null in the leg that lacks it."""
     parameters = rows.parameters | query.parameters | {"vector": vector, "limit": limit}
     return Statement(
-        sql=f"with {_dense_legs(rows, 'id', exact=exact)}, {_lexical_legs(rows, query)}, "
+        sql=f"with {_dense_legs(rows, exact=exact)}, {_lexical_legs(rows, query)}, "
         "both_legs as (select id, distance, found, score from dense full join lexical using (id)) "
         f"select {_qualified(HIT_COLUMNS)}, both_legs.distance, both_legs.found, both_legs.score "
         f"from both_legs join {rows.tables.records} r on r.tenant = %(tenant)s and r.id = both_legs.id",
@@ -150,13 +150,13 @@ def _selection(tables: Tables, selector: Selector | None) -> tuple[str, dict[str
             return compiler.compile(selector).as_string(None), compiler.parameters
 
 
-def _dense_legs(rows: Rows, columns: str, *, exact: bool) -> str:
-    """The nearest by the vector index and, where a filter left it short, by an exact scan instead.
+def _dense_legs(rows: Rows, *, exact: bool) -> str:
+    """Ids and distances of the nearest by the vector index and, where that is left short, by an exact scan instead.
 
     The second part runs only when the first one found too few. Adding zero keeps the index out of it.
     """
     distance = rows.tables.distance
-    source = f"select {columns}, {distance} as distance from {rows.tables.records} where {rows.condition}"
+    source = f"select id, {distance} as distance from {rows.tables.records} where {rows.condition}"
     scan = f"order by ({distance}) + 0, id limit %(limit)s"
     if exact:
         return f"dense as (select *, null::int8 as found from ({source} {scan}) scanned)"

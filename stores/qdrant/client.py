@@ -186,8 +186,8 @@ class ClientEngine:
 
     async def stats(self, collection: str) -> StoreStats:
         """See ``Engine``; bytes are those of the vectors, as a server tells no others."""
+        spec = await self.spec(collection)
         info = await self._call(collection, lambda: self._client.get_collection(collection))
-        spec = CollectionSpec.from_json((info.config.metadata or {})[_SPEC])
         rows = info.points_count or 0
         indexed = rows if await self._is_settled(collection) else min(rows, info.indexed_vectors_count or 0)
         return StoreStats(rows=rows, indexed=indexed, bytes=rows * spec.dimension * 4)
