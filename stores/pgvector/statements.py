@@ -127,6 +127,14 @@ def count(rows: Rows) -> Statement:
     )
 
 
+def count_up_to(rows: Rows, most: int) -> Statement:
+    """One row: how many, without looking at more than ``most``."""
+    return Statement(
+        sql=f"select count(*) from (select from {rows.tables.records} where {rows.condition} limit %(most)s) passing",
+        parameters=rows.parameters | {"most": most},
+    )
+
+
 def delete(rows: Rows) -> Statement:
     """Delete the records and, by cascade, their terms."""
     return Statement(sql=f"delete from {rows.tables.records} where {rows.condition}", parameters=rows.parameters)

@@ -36,6 +36,7 @@ from stores.pgvector.lexical import lexical_query
 from stores.pgvector.options import read_options
 from stores.pgvector.precision import check_halves, check_queries
 from stores.pgvector.rows import hit_of, record_of, record_rows, term_rows
+from stores.pgvector.selectivity import Selectivity
 from stores.pgvector.tables import HIT_COLUMNS, Tables
 from stores.validation import (
     check_batch,
@@ -90,6 +91,7 @@ class PgVectorStore:
         self._database = database
         self._schema = schema_name
         self._known: dict[str, Tables] = {}
+        self._selectivity = Selectivity(self._rows)
 
     async def create_collection(self, collection: str, spec: CollectionSpec) -> None:
         """See ``VectorStore``."""
@@ -186,7 +188,7 @@ class PgVectorStore:
         """See ``Searcher``; the searches of up to 64 vectors come in one round trip."""
         rows = await self._selected(collection, scope, filter, limit=limit)
         queries = check_queries(rows.tables, vectors)
-        exact, ef_search = _effort(limit, params, filtered=filter is not None)
+        exact, ef_search = await self._effort(rows, limit, params)
         found: list[list[Row]] = []
         for first in range(0, len(queries), _AT_ONCE):
             batch = list(queries[first : first + _AT_ONCE])
@@ -244,7 +246,7 @@ class PgVectorStore:
             return reciprocal_rank_fusion([nearest], limit=limit)
         rows = await self._selected(collection, scope, filter, limit=limit)
         (query,) = check_queries(rows.tables, np.asarray(vector).reshape(1, -1))
-        exact, ef_search = _effort(depth, params, filtered=filter is not None)
+        exact, ef_search = await self._effort(rows, depth, params)
         statement = statements.hybrid(rows, query, lexical_query(terms), limit=depth, exact=exact)
         found = await self._rows(rows, statement, ef_search=ef_search)
         near = [row for row in found if row[_DISTANCE] is not None]
@@ -337,6 +339,19 @@ class PgVectorStore:
             self._known.pop(collection, None)
             raise
 
+    async def _effort(self, rows: statements.Rows, limit: int, params: SearchParams) -> tuple[bool, int]:
+        """Whether to compare all rows, and else the candidates that HNSW keeps: never fewer than are asked for.
+
+        Few rows are compared: their neighbours in the graph do not pass the filter, and a walk from one of them
+        to the next misses some or takes longer.
+        """
+        factor = CANDIDATES_PER_EF_FILTERED if rows.selection else CANDIDATES_PER_EF
+        candidates = min(max(params.ef_search * factor, limit, 1), MAX_EF_SEARCH)
+        exact = params.exact or limit > MAX_EF_SEARCH
+        if not exact and rows.selection:
+            exact = await self._selectivity.few(rows)
+        return exact, candidates
+
     def _count_fallback(self, found: Sequence[int | None]) -> None:
         if found and found[0] is not None and found[0] < len(found):
             self.exact_fallbacks += 1
@@ -349,13 +364,6 @@ def _staged(tables: Tables, scope: Scope, batch: RecordBatch) -> tuple[list[Row]
     vectors, metadata = check_batch(tables.spec, scope, batch)
     check_halves(tables, vectors)
     return record_rows(tables, batch, vectors, metadata), term_rows(batch)
-
-
-def _effort(limit: int, params: SearchParams, *, filtered: bool) -> tuple[bool, int]:
-    """Whether to scan, and the candidates that HNSW keeps: never fewer than are asked for."""
-    factor = CANDIDATES_PER_EF_FILTERED if filtered else CANDIDATES_PER_EF
-    candidates = min(max(params.ef_search * factor, limit, 1), MAX_EF_SEARCH)
-    return params.exact or limit > MAX_EF_SEARCH, candidates
 
 
 def _dense_hits(tables: Tables, rows: Sequence[Row]) -> list[Hit]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 
 from rag.core.errors import CollectionNotFoundError, StoreError
 from rag.core.filters import Compare
-from rag.core.records import SearchParams
+from rag.core.records import Hit, SearchParams
 from stores.pgvector import PgVectorStore, open_store, statements
 from stores.pgvector.lexical import lexical_query
 from stores.testing.calls import EVERY_CALL
@@ -33,6 +33,17 @@ async def store(postgres_url: str) -> AsyncIterator[PgVectorStore]:
         await store.create_collection("c", (await oracle([]))._collections["oracle"].spec)
         yield store
         await store.drop_collection("c")
+
+
+async def _round_trips(store: PgVectorStore, call: Callable[[], Awaitable[Any]]) -> int:
+    with tempfile.TemporaryFile("r+") as trace:
+        async with store._database._pool.connection() as connection:
+            connection.pgconn.trace(trace.fileno())
+        await call()
+        async with store._database._pool.connection() as connection:
+            connection.pgconn.untrace()
+        trace.seek(0)
+        return sum("\tSync" in line for line in trace)
 
 
 def _explain(url: str, statement: statements.Statement) -> str:
@@ -78,14 +89,7 @@ async def test_every_search_is_one_round_trip_and_leaves_no_setting_behind(
 
     async def round_trips(call: Callable[[], Awaitable[Any]]) -> int:
         await call()
-        with tempfile.TemporaryFile("r+") as trace:
-            async with store._database._pool.connection() as connection:
-                connection.pgconn.trace(trace.fileno())
-            await call()
-            async with store._database._pool.connection() as connection:
-                connection.pgconn.untrace()
-            trace.seek(0)
-            return sum("\tSync" in line for line in trace)
+        return await _round_trips(store, call)
 
     assert await round_trips(lambda: store.search("c", SCOPE, vector(1), limit=5, params=params)) == 1
     many = np.stack([vector(1, i) for i in range(20)])
@@ -97,8 +101,9 @@ async def test_every_search_is_one_round_trip_and_leaves_no_setting_behind(
 
 
 async def test_a_filter_that_starves_the_vector_index_is_answered_exactly_and_counted(
-    store: PgVectorStore, postgres_url: str
+    store: PgVectorStore, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("stores.pgvector.selectivity.FEW_ROWS", 0)  # or no index would be asked
     rows = scattered(1500, dimension=8)
     await write(store, "c", rows)
     rare = Compare(operator="eq", key="year", value=7)
@@ -114,6 +119,34 @@ async def test_a_filter_that_starves_the_vector_index_is_answered_exactly_and_co
 
         assert [hit.id for hit in found] == [hit.id for hit in expected] == [hit.id for hit in fused]
         assert starved.exact_fallbacks == 2
+
+
+async def test_a_filter_that_passes_few_rows_far_from_the_query_gives_the_nearest_of_them(
+    store: PgVectorStore,
+) -> None:
+    near = [record(i, vector=vector(1, 0.0001 * i), metadata={"year": 1}) for i in range(1500)]
+    far = [record(i, vector=vector(-1, 0.001 * i), metadata={"year": 2}) for i in range(1500, 2500)]
+    await write(store, "c", [*near, *far])
+    rare = Compare(operator="eq", key="year", value=2)
+    expected = await (await oracle([*near, *far])).search("oracle", SCOPE, vector(1), limit=10, filter=rare)
+
+    found = await store.search("c", SCOPE, vector(1), limit=10, filter=rare)
+
+    assert [hit.id for hit in found] == [hit.id for hit in expected]
+    assert store.exact_fallbacks == 0
+
+
+async def test_that_a_filter_passes_many_rows_is_asked_once_and_by_its_own_values(store: PgVectorStore) -> None:
+    await write(store, "c", [record(i, vector=vector(1, 0.001 * i), metadata={"year": 1}) for i in range(2100)])
+    many = Compare(operator="eq", key="year", value=1)
+    none = Compare(operator="eq", key="year", value=2)
+
+    async def search(filter: Compare) -> Sequence[Hit]:
+        return await store.search("c", SCOPE, vector(1), limit=3, filter=filter)
+
+    assert await _round_trips(store, lambda: search(many)) == 2
+    assert await _round_trips(store, lambda: search(many)) == 1
+    assert await search(none) == []
 
 
 async def test_a_tenant_that_the_vector_index_misses_is_answered_by_a_second_statement_and_counted(
