@@ -66,6 +66,10 @@ check: $(VENV)/.dev ## ruff, mypy --strict, import-linter
 test: check $(VLLM_VENV)/.run $(MILVUS_VENV)/.run ## check, then every test, then the wheel
 	ANCHORAGE_MODELS_DIR=$(CURDIR)/.cache/models $(BIN)/python -m pytest -q --durations=15
 
+.PHONY: nightly
+nightly: $(VENV)/.dev $(MILVUS_VENV)/.run ## the stores' suite with 10,000 random steps and more
+	HYPOTHESIS_PROFILE=nightly $(BIN)/python -m pytest -q --timeout=0 tests/conformance
+
 .PHONY: bench
 bench: $(VENV)/.dev ## every benchmark in its short form
 	$(BIN)/anchorage bench all --quick

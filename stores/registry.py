@@ -2,12 +2,13 @@
 
 An entry names the store's factory, and in brackets the extra of its distribution that brings what it imports.
 Where the module beside the factory has a neighbour ``options`` with a function ``read_options``, options can be
-checked without opening anything: it takes them and raises ``ConfigurationError``.
+checked without opening anything: it takes them and raises ``ConfigurationError``. A function ``engine_packages``
+of that neighbour takes them too and names the modules that only these options need.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -50,7 +51,21 @@ def check_store(kind: str, options: Mapping[str, Any]) -> None:
     _load(entry)
     beside = f"{entry.module}.options"
     if hasattr(import_module(entry.module), "__path__") and find_spec(beside) is not None:
-        import_module(beside).read_options(options)
+        neighbour = import_module(beside)
+        neighbour.read_options(options)
+        with _missing_extras(entry):
+            _require_modules(getattr(neighbour, "engine_packages", _no_packages)(options))
+
+
+def _no_packages(options: Mapping[str, Any]) -> Sequence[str]:
+    del options
+    return ()
+
+
+def _require_modules(names: Sequence[str]) -> None:
+    for name in names:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}")
 
 
 def _entry(kind: str) -> EntryPoint:

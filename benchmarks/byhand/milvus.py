@@ -16,7 +16,7 @@ from pymilvus import MilvusClient
 from benchmarks.byhand.client import COLLECTION, FIELD
 from rag.core.records import RecordBatch, SearchParams
 from rag.core.types import Terms, Vector, Vectors
-from stores.milvus.store import CANDIDATES_PER_EF, CANDIDATES_PER_EF_FILTERED
+from stores.milvus.nearest import CANDIDATES_PER_EF, CANDIDATES_PER_EF_FILTERED
 
 HIT = [
     "pk", "document", "generation", "place", "body", "begins", "ends", "page", "headings", "quality", "metadata",

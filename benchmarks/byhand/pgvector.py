@@ -18,6 +18,7 @@ from benchmarks.byhand.client import COLLECTION, FIELD
 from rag.core.records import RecordBatch, SearchParams
 from rag.core.types import Vector, Vectors
 from stores.pgvector.database import SESSION, SET_SESSION
+from stores.pgvector.selectivity import FEW_ROWS
 from stores.pgvector.store import CANDIDATES_PER_EF_FILTERED
 
 RECORDS, TERMS = f'anchorage_vectors."r_{COLLECTION}"', f'anchorage_vectors."t_{COLLECTION}"'
@@ -42,6 +43,7 @@ class PgVectorByHand:
 
     def __init__(self, connections: Sequence[psycopg.Connection]) -> None:
         self._connections = connections
+        self._few: dict[int, bool] = {}
 
     def load(self, batch: RecordBatch) -> None:
         """See ``Client``; one transaction."""
@@ -56,12 +58,13 @@ class PgVectorByHand:
 
     def search(self, vector: Vector, *, limit: int, below: int | None) -> int:
         """See ``Client``."""
-        return _search(self._connections[0], vector, limit, below)
+        return _search(self._connections[0], vector, limit, below, exact=self._passes_few(below))
 
     def search_all(self, vectors: Vectors, *, limit: int, below: int | None, workers: int) -> Sequence[int]:
         """See ``Client``; a connection a worker."""
         if workers == 1:
             return [self.search(vector, limit=limit, below=below) for vector in vectors]
+        exact = self._passes_few(below)
         free: SimpleQueue[psycopg.Connection] = SimpleQueue()
         for connection in self._connections[:workers]:
             free.put(connection)
@@ -69,12 +72,19 @@ class PgVectorByHand:
         def search(vector: Vector) -> int:
             connection = free.get()
             try:
-                return _search(connection, vector, limit, below)
+                return _search(connection, vector, limit, below, exact=exact)
             finally:
                 free.put(connection)
 
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(search, vectors))
+
+    def _passes_few(self, below: int | None) -> bool:
+        """Whether the rows are compared, as the store does, and as one must to find the nearest of few."""
+        if below is not None and below not in self._few:
+            counted = self._connections[0].execute(f"SELECT count(*) FROM {RECORDS} WHERE f0 < %s".encode(), (below,))
+            self._few[below] = counted.fetchall()[0][0] <= FEW_ROWS
+        return below is not None and self._few[below]
 
     def _copy(self, table: str, columns: str, types: Sequence[str], rows: Iterator[Sequence[Any]]) -> None:
         connection = self._connections[0]
@@ -106,16 +116,16 @@ def open_byhand(url: str, *, connections: int) -> Iterator[PgVectorByHand]:
         yield PgVectorByHand(opened)
 
 
-def _search(connection: psycopg.Connection, vector: Vector, limit: int, below: int | None) -> int:
+def _search(connection: psycopg.Connection, vector: Vector, limit: int, below: int | None, *, exact: bool) -> int:
     condition = "" if below is None else " AND f0 < %(below)s"
     statement = (
         f"SELECT {HIT}, embedding <=> %(vector)s AS distance FROM {RECORDS} "
         f"WHERE tenant = %(tenant)s AND (acl = '{{}}' OR acl && %(groups)s::text[]){condition} "
-        "ORDER BY distance LIMIT %(limit)s"
+        f"ORDER BY {'(embedding <=> %(vector)s) + 0, id' if exact else 'distance'} LIMIT %(limit)s"
     )
     parameters = {"vector": vector, "tenant": "default", "groups": [], "limit": limit, "below": below}
     with connection.cursor(binary=True) as cursor:
-        if below is None:
+        if below is None or exact:
             cursor.execute(statement.encode(), parameters, prepare=True)
         else:
             with connection.pipeline():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from rag.supervision.lock import read_owner
 from rag.supervision.models import require_models, vllm_interpreter, wanted_models
 from rag.supervision.plans import describe_store
 from rag.supervision.vllm import find_accelerator
+from rag.wiring.store_identity import check_noted_store
 from stores.registry import check_store
 
 MASK = "**********"
@@ -25,7 +26,7 @@ _ANY_POSTGRES = "postgresql://"
 """In place of the catalog's, which need not run while options are checked."""
 
 _SECRET = re.compile(r"key|password|secret|token$", re.IGNORECASE)
-_USER_INFORMATION = re.compile(r"(?<=://)[^/@\s]+(?=@)")
+_USER_INFORMATION = re.compile(r"(?<=://)[^/\s]+(?=@)")
 _PARAMETER = re.compile(r"(\w*(?:key|password|secret|token)\s*=\s*)('(?:[^'\\]|\\.)*'|[^\s&]+)", re.IGNORECASE)
 """A secret among the parameters of an address, or of a connection string such as ``host=db password=…``."""
 
@@ -86,8 +87,12 @@ def _describe_catalog(settings: Settings) -> str:
 
 
 def _check_store(settings: Settings) -> str:
-    """Say which engine it is. Raises ``ConfigurationError`` when it lacks its SDK or an option is wrong."""
+    """Say which engine it is.
+
+    Raises ``ConfigurationError`` when it lacks its SDK, an option is wrong, or the data is indexed in another one.
+    """
     check_store(settings.store.kind, settings.store_options(catalog_url=_ANY_POSTGRES))
+    check_noted_store(settings)
     return describe_store(settings)
 
 
@@ -118,10 +123,20 @@ def masked(value: Any, *, name: str = "") -> Any:
     if isinstance(value, Mapping):
         return {key: masked(part, name=str(key)) for key, part in value.items()}
     if isinstance(value, list):
-        return [masked(part, name=name) for part in value]
+        return [masked(part, name=flag or name) for flag, part in zip(_flags(value), value, strict=True)]
     if isinstance(value, str):
         return MASK if value and _SECRET.search(name) else _masked_address(value)
     return str(value) if isinstance(value, Path) else value
+
+
+def _flags(arguments: Sequence[Any]) -> Iterator[str]:
+    """For each argument, the one that it is a value of: ``--api-key`` for each of the keys after it, else nothing."""
+    flag = ""
+    for argument in arguments:
+        named = isinstance(argument, str) and argument.startswith("-")
+        yield "" if named else flag
+        if named:
+            flag = "" if "=" in argument else argument
 
 
 def _masked_address(text: str) -> str:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, Protocol, TypeAlias
 
-from rag.core.errors import AnchorageError, ConfigurationError, StoreError
+from rag.core.errors import ConfigurationError, StoreError
 from rag.ownership.backoff import Backoff
 from rag.ownership.folders import folder_errors, hold, is_plain, is_short, noted_folder, private_folder
 from rag.ownership.processes import describe_exit
@@ -113,7 +113,8 @@ class Host:
                 try:
                     with folder_errors(self._folder):
                         await self._take_a_turn()
-                except AnchorageError:
+                except Exception:
+                    # Whatever it was, a host that has served is started again: nobody else would.
                     if not self.ready.is_set():
                         raise
                     _logger.exception("the host process did not start again", extra=self._labels("host_start_failed"))

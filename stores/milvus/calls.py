@@ -27,8 +27,10 @@ _LOAD_SECONDS = 120.0
 _POLL_SECONDS = 0.05
 _SMALLEST_INDEX = 1024
 """Rows of a segment below which a server builds no index for it and compares them all."""
-_TURN_SECONDS = 3.0
-"""A server turns from the rows in memory to the sealed ones by a clock of a second, and tells nobody."""
+_ROWS_OF_ANSWER = 32_768
+"""Hits of all queries of one request."""
+_ANY_DISTANCE: Mapping[str, float] = {"L2": 1e30}
+_ANY_LIKENESS = -1e30
 _STRONG = "Strong"
 _STRONG_DELETE = 0
 """The same level, which a delete takes as a number only."""
@@ -112,21 +114,19 @@ class Calls:
         )
         self._barrier(collection)
 
-    def count(self, collection: str, where: Where = EVERYTHING, *, level: str = _STRONG) -> int:
-        """The number of rows, exact as of now unless another consistency is asked for."""
-        (row,) = self._client.query(
-            collection,
-            filter=where.text,
-            output_fields=["count(*)"],
-            consistency_level=level,
-            timeout=self._timeout,
-            **_parameters(where),
-        )
-        return int(row["count(*)"])
+    def count(self, collection: str, where: Where = EVERYTHING) -> int:
+        """The number of rows, exact as of now."""
+        return self._count(collection, where, level=_STRONG)
 
-    def visible(self, collection: str, where: Where) -> int:
+    def visible(self, collection: str, where: Where = EVERYTHING) -> int:
         """The number of rows that a search of this call sees."""
-        return self.count(collection, where, level=self._level)
+        return self._count(collection, where, level=self._level)
+
+    def sealed(self, collection: str) -> int:
+        """How many rows a search reads from sealed segments; a server answers for the others from memory."""
+        if self.engine.lite:
+            return self.visible(collection)
+        return self._count(collection, EVERYTHING, level=self._level, ignore_growing=True)
 
     def page(self, collection: str, where: Where, columns: Sequence[str], *, limit: int) -> list[Row]:
         """The first rows by primary key."""
@@ -160,15 +160,36 @@ class Calls:
         self, table: Table, where: Where, vectors: Vectors, columns: Sequence[str], *, limit: int, ef: int
     ) -> list[list[Row]]:
         """For each vector the nearest rows by the index, each with its ``distance``."""
-        data = [np.ascontiguousarray(each) for each in (vectors.astype(np.float16) if table.half else vectors)]
-        parameters = {"metric_type": table.indexes()["vector"]["metric_type"], "params": {"ef": max(ef, limit)}}
-        return self._search(table.name, where, data, "vector", columns, limit=limit, parameters=parameters)
+        found = self._nearest(table, where, vectors, columns, limit=limit, parameters={"ef": max(ef, limit)})
+        return [[_row(hit) for hit in hits] for hits in found]
+
+    def nearest_keys(
+        self, table: Table, where: Where, vectors: Vectors, *, limit: int, ef: int, within: bool = False
+    ) -> list[list[tuple[float, str]]]:
+        """For each vector the distances and primary keys of the nearest rows.
+
+        ``within``: of those within a distance that all rows are within, for which a server goes through every list
+        of the coarse index that it keeps of rows in memory, and not only through an eighth of them.
+        """
+        parameters: dict[str, float] = {"ef": max(ef, limit)}
+        if within:
+            parameters["radius"] = _ANY_DISTANCE.get(table.metric_type, _ANY_LIKENESS)
+        found: list[list[tuple[float, str]]] = []
+        size = max(1, _ROWS_OF_ANSWER // limit)
+        for start in range(0, len(vectors), size):
+            if self._stop.is_set():
+                raise Abandoned
+            some = vectors[start : start + size]
+            columns = ["pk"] if self.engine.lite else []
+            answer = self._nearest(table, where, some, columns, limit=limit, parameters=parameters)
+            found += [list(zip(hits.distances, hits.ids, strict=True)) for hits in answer]
+        return found
 
     def matching(self, collection: str, where: Where, terms: Terms, *, limit: int) -> list[Row]:
         """The primary keys with the greatest dot products with ``terms``."""
         parameters = {"metric_type": "IP", "params": {}}
-        (rows,) = self._search(collection, where, [terms], "terms", ["pk"], limit=limit, parameters=parameters)
-        return rows
+        (hits,) = self._search(collection, where, [terms], "terms", ["pk"], limit=limit, parameters=parameters)
+        return [_row(hit) for hit in hits]
 
     def index_state(self, collection: str) -> tuple[int, bool]:
         """Rows that searches find by the vector index, and whether those are all that are sealed.
@@ -192,15 +213,16 @@ class Calls:
         return sum(served.values()), built and wanted <= served.keys()
 
     def wait_indexed(self, collection: str, *, timeout: float) -> None:
-        """Return when the index covers all rows; raises ``StoreError`` after ``timeout`` seconds."""
+        """Return when searches find all rows of now by the index; raises ``StoreError`` after ``timeout`` seconds."""
         deadline = time.monotonic() + timeout
+        rows = self.visible(collection)
         self._client.flush(collection, timeout=timeout)
-        if self.index_state(collection)[1]:
-            return
-        while not self.index_state(collection)[1]:
+        while not (self.index_state(collection)[1] and self._has_turned(collection, rows)):
             self._pause(deadline, f"the index of {collection} was not ready within {timeout:g} s")
-        if self._stop.wait(min(_TURN_SECONDS, max(0.0, deadline - time.monotonic()))):
-            raise Abandoned
+
+    def _has_turned(self, collection: str, rows: int) -> bool:
+        """Whether searches read the sealed segments that hold the ``rows``, less those deleted since."""
+        return self.engine.lite or self.sealed(collection) >= min(rows, self.visible(collection))
 
     def _indexed(self, collection: str) -> list[str]:
         return list(self._client.list_indexes(collection, timeout=self._timeout))
@@ -215,6 +237,32 @@ class Calls:
             if column not in self._indexed(collection):
                 raise
 
+    def _nearest(
+        self,
+        table: Table,
+        where: Where,
+        vectors: Vectors,
+        columns: Sequence[str],
+        *,
+        limit: int,
+        parameters: Mapping[str, float],
+    ) -> list[Any]:
+        data = [np.ascontiguousarray(each) for each in (vectors.astype(np.float16) if table.half else vectors)]
+        wanted = {"metric_type": table.metric_type, "params": dict(parameters)}
+        return self._search(table.name, where, data, "vector", columns, limit=limit, parameters=wanted)
+
+    def _count(self, collection: str, where: Where, *, level: str, **options: Any) -> int:
+        (row,) = self._client.query(
+            collection,
+            filter=where.text,
+            output_fields=["count(*)"],
+            consistency_level=level,
+            timeout=self._timeout,
+            **options,
+            **_parameters(where),
+        )
+        return int(row["count(*)"])
+
     def _search(
         self,
         collection: str,
@@ -225,8 +273,8 @@ class Calls:
         *,
         limit: int,
         parameters: Mapping[str, Any],
-    ) -> list[list[Row]]:
-        found = self._client.search(
+    ) -> list[Any]:
+        return self._client.search(  # type: ignore[no-any-return]
             collection,
             data=data,
             anns_field=column,
@@ -238,7 +286,6 @@ class Calls:
             timeout=self._timeout,
             **_parameters(where),
         )
-        return [[{**hit["entity"], "pk": hit["pk"], "distance": hit["distance"]} for hit in hits] for hits in found]
 
     def _barrier(self, collection: str) -> None:
         self._client.query(
@@ -272,6 +319,10 @@ def loaded_first(calls: Calls, collection: str, read: Callable[[Calls], Result],
             raise
     calls.load(collection, replicas=replicas)
     return read(calls)
+
+
+def _row(hit: Mapping[str, Any]) -> Row:
+    return {**hit["entity"], "pk": hit["pk"], "distance": hit["distance"]}
 
 
 def _parameters(where: Where) -> dict[str, Any]:

@@ -16,7 +16,8 @@ from typing import TypeVar
 
 from pymilvus import MilvusClient
 
-from rag.core.errors import CapacityError
+from rag.core.errors import AnchorageError, CapacityError
+from rag.ownership.backoff import Backoff
 from stores.milvus.calls import Calls, loaded_first
 from stores.milvus.consistency import Consistency
 from stores.milvus.engine import Engine, engine_of
@@ -27,6 +28,12 @@ Result = TypeVar("Result")
 Work = Callable[[Calls], Result]
 
 _PING_SECONDS = 2.0
+_WAITING_PER_CONNECTION = 64
+"""Calls that may wait for each thread."""
+_FIRST_PAUSE = 0.2
+_LONGEST_PAUSE = 5.0
+
+_logger = logging.getLogger(__name__)
 
 
 class Connection:
@@ -37,7 +44,8 @@ class Connection:
         self._options = options
         self._threads = threads
         self._free = asyncio.Semaphore(options.connections)
-        self._connecting = asyncio.Lock()
+        self._waiting = 0
+        self._attempt: asyncio.Task[None] | None = None
         self._client: MilvusClient | None = None
         self._consistency = Consistency(replicas=options.replicas)
         self.engine: Engine | None = None
@@ -66,13 +74,24 @@ class Connection:
             self._consistency.wrote(collection)
 
     async def ready(self) -> Engine:
-        """The engine, connected to; raises ``StoreError``."""
+        """The engine, connected to; raises ``StoreError``. Those who come while it is called share one attempt."""
         if self.engine is None:
-            async with self._connecting:
-                if self.engine is None:
-                    await self._connect()
+            if self._attempt is None or self._attempt.done():
+                self._attempt = asyncio.create_task(self._connect(), name="connecting to milvus")
+            await asyncio.wait({self._attempt})
+            self._attempt.result()
         assert self.engine is not None  # noqa: S101  for the type checker
         return self.engine
+
+    async def keep_calling(self) -> None:
+        """Connect, however long the engine takes to come up."""
+        backoff = Backoff(first=_FIRST_PAUSE, longest=_LONGEST_PAUSE)
+        while self.engine is None:
+            try:
+                await self.ready()
+            except AnchorageError as exc:
+                _logger.debug("no answer from Milvus yet: %s", exc.code, extra={"action": "milvus_absent"})
+                await asyncio.sleep(backoff.died())
 
     async def ping(self) -> None:
         """Raises ``StoreError`` when the engine does not answer."""
@@ -81,6 +100,11 @@ class Connection:
 
     async def close(self) -> None:
         """Let the calls on their way end, and disconnect."""
+        if self._attempt is not None:
+            self._attempt.cancel()
+            await asyncio.wait({self._attempt})
+            if not self._attempt.cancelled():
+                self._attempt.exception()
         await asyncio.to_thread(self._threads.shutdown, cancel_futures=True)
         if self._client is not None:
             await asyncio.to_thread(self._client.close)
@@ -102,18 +126,33 @@ class Connection:
         return await self._in_thread(guarded, stop)
 
     async def _in_thread(self, work: Callable[[], Result], stop: threading.Event) -> Result:
+        """The result of ``work``; its thread is taken until it has ended, whether or not someone waits for it."""
+        await self._acquire()
+        running = self._threads.submit(work)
         try:
-            async with asyncio.timeout(self._options.timeout):
-                await self._free.acquire()
-        except TimeoutError:
-            raise CapacityError("all connections to Milvus are busy") from None
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+            return await asyncio.wrap_future(running)
         except asyncio.CancelledError:
             stop.set()
             raise
         finally:
-            self._free.release()
+            if running.done():
+                self._free.release()
+            else:
+                loop = asyncio.get_running_loop()
+                running.add_done_callback(lambda _: loop.call_soon_threadsafe(self._free.release))
+
+    async def _acquire(self) -> None:
+        busy = CapacityError("all connections to Milvus are busy")
+        if self._waiting >= _WAITING_PER_CONNECTION * self._options.connections:
+            raise busy
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._options.timeout):
+                await self._free.acquire()
+        except TimeoutError:
+            raise busy from None
+        finally:
+            self._waiting -= 1
 
     async def _connect(self) -> None:
         def connect() -> tuple[MilvusClient, Engine]:
@@ -134,7 +173,10 @@ async def open_connection(uri: str, options: Options) -> AsyncIterator[Connectio
     logging.getLogger("pymilvus").setLevel(logging.CRITICAL)
     threads = ThreadPoolExecutor(options.connections, thread_name_prefix="milvus")
     connection = Connection(uri, options, threads)
+    calling = asyncio.create_task(connection.keep_calling(), name="calling milvus")
     try:
         yield connection
     finally:
+        calling.cancel()
+        await asyncio.wait({calling})
         await connection.close()

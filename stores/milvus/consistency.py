@@ -27,8 +27,17 @@ class Consistency:
         self._written: dict[str, float] = {}
 
     def wrote(self, collection: str) -> None:
-        """A write begins or has ended."""
-        self._written[collection] = self._clock()
+        """A write begins or has ended; those that no longer matter are forgotten."""
+        now = self._clock()
+        self._written.pop(collection, None)
+        self._written[collection] = now
+        # The oldest come first, as each write puts its collection last.
+        while now - self._written[oldest := next(iter(self._written))] >= LAG_SECONDS:
+            del self._written[oldest]
+
+    def __len__(self) -> int:
+        """The number of collections whose writes are remembered."""
+        return len(self._written)
 
     def level(self, collection: str | None) -> str:
         """The level of a read that begins now."""

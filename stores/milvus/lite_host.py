@@ -20,6 +20,8 @@ from milvus_lite.engine import collection
 from milvus_lite.exceptions import MilvusLiteError
 from pymilvus.grpc_gen import milvus_pb2_grpc
 
+from stores.milvus import lite_exact
+
 _CONFIGURATION_EXIT = 2
 _MESSAGE_BYTES = 256 << 20
 _THREADS = 10
@@ -57,6 +59,7 @@ def serve(folder: Path, socket: Path) -> None:
         signal.signal(number, lambda *_: asked.set())
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     collection.MEMTABLE_MEMORY_LIMIT = _UNSEALED_BYTES
+    lite_exact.install()
     database = MilvusLite(str(folder))
     server = grpc.server(
         futures.ThreadPoolExecutor(max_workers=_THREADS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,11 @@ def read_options(options: Mapping[str, Any]) -> Options:
     _require(_within(read.partitions, 1, 1024), "partitions is between 1 and 1024")
     _require(_within(read.replicas, 1, 64), "replicas is between 1 and 64")
     return read
+
+
+def engine_packages(options: Mapping[str, Any]) -> Sequence[str]:
+    """The modules that Milvus Lite needs, and a server does not."""
+    return ("milvus_lite",) if read_options(options).path is not None else ()
 
 
 def _path(value: object) -> Path:

@@ -42,16 +42,32 @@ def score_of(table: Table, distance: float) -> float:
 
 
 def dense(
-    calls: Calls, table: Table, where: Where, vectors: NDArray[np.float32], *, limit: int, ef: int
+    calls: Calls,
+    table: Table,
+    where: Where,
+    vectors: NDArray[np.float32],
+    *,
+    limit: int,
+    ef: int,
+    depth: int = 0,
+    in_memory_too: bool = False,
 ) -> list[list[Hit]]:
-    """For each vector the best hits by the index; of those that tie with the last, the first by id."""
-    if (limit + 1) * len(vectors) <= PAGE_ROWS:
-        found = calls.nearest(table, where, vectors, HIT_COLUMNS, limit=limit + 1, ef=ef)
+    """For each vector the best hits by the index; of those that tie with the last, the first by id.
+
+    At least ``depth`` rows are asked for. ``in_memory_too``: those that are not sealed are looked through as well.
+    """
+    if max(limit + 1, depth) * len(vectors) <= PAGE_ROWS and not in_memory_too:
+        found = calls.nearest(table, where, vectors, HIT_COLUMNS, limit=max(limit + 1, depth), ef=ef)
         if not any(_tied(rows, limit) for rows in found):
-            return [_ranked_hits(table, rows)[:limit] for rows in found]
-    ranked = _nearest(calls, table, where, vectors, limit=limit, ef=ef)
-    whole = whole_rows(calls, table, where, sorted({key for best in ranked for _, key in best}))
-    return [_hits(table, whole, best) for best in ranked]
+            return [
+                _ranked_hits(table, rows[: _last_tied([row["distance"] for row in rows], limit)])[:limit]
+                for rows in found
+            ]
+    ranked = _nearest(calls, table, where, vectors, limit=limit, ef=ef, depth=depth)
+    if in_memory_too:
+        others = _nearest(calls, table, where, vectors, limit=limit, ef=ef, within=True)
+        ranked = [_joined(some, more, limit) for some, more in zip(ranked, others, strict=True)]
+    return _all_hits(calls, table, where, ranked)
 
 
 def whole_rows(calls: Calls, table: Table, where: Where, keys: Sequence[str]) -> dict[str, Row]:
@@ -66,22 +82,25 @@ def whole_rows(calls: Calls, table: Table, where: Where, keys: Sequence[str]) ->
 def lexical(calls: Calls, table: Table, where: Where, terms: Terms, *, limit: int) -> list[Hit]:
     """The best hits by sparse dot product, from the index wherever it holds all the terms."""
     if not UNHELD_TERMS.isdisjoint(terms) or limit > MAX_TOP:
-        return scan(calls, table, where, lexical_scorer(terms), "weights", limit=limit)
+        return scan(calls, table, where, [lexical_scorer(terms)], "weights", limit=limit)[0]
     query = sparse(terms)
     best = _matching(calls, table, where, query, limit=limit) if query else []
-    return _whole_hits(calls, table, where, best)
+    return _all_hits(calls, table, where, [best])[0]
 
 
-def scan(calls: Calls, table: Table, where: Where, scorer: Scorer, column: str, *, limit: int) -> list[Hit]:
-    """The best hits after reading ``column`` of every row, a bounded number at a time."""
+def scan(
+    calls: Calls, table: Table, where: Where, scorers: Sequence[Scorer], column: str, *, limit: int
+) -> list[list[Hit]]:
+    """The best hits by each scorer after reading ``column`` of every row once, a bounded number at a time."""
     width = 4 * table.spec.dimension if column == "vector" else 4096
     size = max(1, min(MAX_TOP, _SCAN_BYTES // width))
-    best: Ranked = []
+    ranked: list[Ranked] = [[] for _ in scorers]
     for rows in calls.pages(table.name, where, ["pk", column], size=size):
-        scores = scorer(rows)
-        scored = zip(scores.tolist(), (str(row["pk"]) for row in rows), strict=True)
-        best = _best([*best, *((score, key) for score, key in scored if not math.isnan(score))], limit)
-    return _whole_hits(calls, table, where, best)
+        keys = [str(row["pk"]) for row in rows]
+        for i, scorer in enumerate(scorers):
+            scored = zip(scorer(rows).tolist(), keys, strict=True)
+            ranked[i] = _best([*ranked[i], *(each for each in scored if not math.isnan(each[0]))], limit)
+    return _all_hits(calls, table, where, ranked)
 
 
 def dense_scorer(metric: Metric, vector: Vector) -> Scorer:
@@ -120,14 +139,47 @@ def _dot(stored: Mapping[int, float], terms: Terms) -> float:
 
 
 def _nearest(
-    calls: Calls, table: Table, where: Where, vectors: NDArray[np.float32], *, limit: int, ef: int
+    calls: Calls,
+    table: Table,
+    where: Where,
+    vectors: NDArray[np.float32],
+    *,
+    limit: int,
+    ef: int,
+    depth: int = 0,
+    within: bool = False,
 ) -> list[Ranked]:
-    depth = min(MAX_TOP, limit + _SPARE_TIES)
+    depth = min(MAX_TOP, max(depth, limit + _SPARE_TIES))
     while True:
-        found = calls.nearest(table, where, vectors, ["pk"], limit=depth, ef=ef)
-        if depth == MAX_TOP or not any(_tied(rows, limit) for rows in found if len(rows) == depth):
-            return [_best(_scored(table, rows), limit) for rows in found]
+        found = calls.nearest_keys(table, where, vectors, limit=depth, ef=ef, within=within)
+        if depth == MAX_TOP or not any(_ties_with_last(some, limit) for some in found if len(some) == depth):
+            return [_first(table, some, limit) for some in found]
         depth = min(MAX_TOP, depth * 4)
+
+
+def _ties_with_last(found: Sequence[tuple[float, str]], limit: int) -> bool:
+    return len(found) > limit and found[-1][0] == found[limit - 1][0]
+
+
+def _first(table: Table, found: Sequence[tuple[float, str]], limit: int) -> Ranked:
+    """The first of what comes nearest first, with all that tie with the last of them looked at."""
+    last = _last_tied([distance for distance, _ in found[: limit + _SPARE_TIES]], limit)
+    if last == limit + _SPARE_TIES:
+        last = len(found)
+    return _best([(score_of(table, distance), key) for distance, key in found[:last]], limit)
+
+
+def _last_tied(distances: Sequence[float], limit: int) -> int:
+    """How many of the rows, nearest first, are no farther than the one at the limit."""
+    last = min(limit, len(distances))
+    while limit <= last < len(distances) and distances[last] == distances[limit - 1]:
+        last += 1
+    return last
+
+
+def _joined(some: Ranked, more: Ranked, limit: int) -> Ranked:
+    """The best of both; a key may be in each with a score of its own rounding."""
+    return _best([(score, key) for key, score in {key: score for score, key in (*more, *some)}.items()], limit)
 
 
 def _matching(calls: Calls, table: Table, where: Where, query: Terms, *, limit: int) -> Ranked:
@@ -144,10 +196,6 @@ def _tied(rows: Sequence[Row], limit: int) -> bool:
     return len(rows) > limit and rows[-1]["distance"] == rows[limit - 1]["distance"]
 
 
-def _scored(table: Table, rows: Sequence[Row]) -> Ranked:
-    return [(score_of(table, float(row["distance"])), str(row["pk"])) for row in rows]
-
-
 def _best(found: Ranked, limit: int) -> Ranked:
     return sorted(found, key=lambda each: (-each[0], each[1]))[:limit]
 
@@ -157,8 +205,9 @@ def _ranked_hits(table: Table, rows: Sequence[Row]) -> list[Hit]:
     return sorted(hits, key=lambda hit: (-hit.score, hit.id))
 
 
-def _whole_hits(calls: Calls, table: Table, where: Where, best: Ranked) -> list[Hit]:
-    return _hits(table, whole_rows(calls, table, where, [key for _, key in best]), best)
+def _all_hits(calls: Calls, table: Table, where: Where, ranked: Sequence[Ranked]) -> list[list[Hit]]:
+    whole = whole_rows(calls, table, where, sorted({key for best in ranked for _, key in best}))
+    return [_hits(table, whole, best) for best in ranked]
 
 
 def _hits(table: Table, whole: Mapping[str, Row], best: Ranked) -> list[Hit]:

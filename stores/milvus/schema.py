@@ -60,6 +60,11 @@ class Table:
         """Whether vectors are kept as float16."""
         return self.spec.quantization is Quantization.HALF
 
+    @property
+    def metric_type(self) -> str:
+        """What the engine calls the metric."""
+        return METRICS[self.spec.metric]
+
     def schema(self) -> CollectionSchema:
         """Its columns; raises ``InvalidRequestError`` for more filterable fields than there is room for."""
         fields = list(self._fields())
@@ -79,7 +84,7 @@ class Table:
         parameters: dict[str, Any] = {"M": self.spec.index.m, "efConstruction": self.spec.index.ef_construction}
         if kind == "HNSW_SQ":
             parameters["sq_type"] = "SQ8"
-        dense = {"index_type": kind, "metric_type": METRICS[self.spec.metric], "params": parameters}
+        dense = {"index_type": kind, "metric_type": self.metric_type, "params": parameters}
         sparse = {"index_type": "SPARSE_INVERTED_INDEX", "metric_type": "IP", "params": {}}
         return {"vector": dense, **({"terms": sparse} if self.engine.sparse else {})}
 

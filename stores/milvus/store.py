@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import Any, TypeVar
 from uuid import UUID
+from weakref import WeakValueDictionary
 
 import numpy as np
 from pymilvus import MilvusException
@@ -29,12 +30,15 @@ from rag.core.records import (
 from rag.core.types import Metadata, Scope, Terms, Vector, Vectors
 from stores.fusion import leg_limit, reciprocal_rank_fusion
 from stores.milvus import ranking
-from stores.milvus.calls import MAX_TOP, Calls
+from stores.milvus.calls import Calls
 from stores.milvus.connection import Connection, open_connection
+from stores.milvus.crowds import Crowds
 from stores.milvus.engine import capabilities_of
 from stores.milvus.filters import Where, where
 from stores.milvus.lite import shared_lite
+from stores.milvus.nearest import compare_here, nearest
 from stores.milvus.options import Options, read_options
+from stores.milvus.rewriting import rewrite
 from stores.milvus.rows import Row, metadata_columns, record_of, rows_of
 from stores.milvus.schema import RECORD_COLUMNS, Table, stored_spec
 from stores.validation import (
@@ -51,22 +55,14 @@ from stores.validation import (
 )
 
 Result = TypeVar("Result")
-_MAX_EF = 32_768
-CANDIDATES_PER_EF = 4
-"""Milvus keeps this many times ``ef_search`` candidates. On real embeddings (11,426 × 128, cosine, m 16) recall@10 of
-one build of its graph was 0.921 at 200 candidates and 0.972 at 400."""
-CANDIDATES_PER_EF_FILTERED = 8
-"""The same under a filter: where one row in ten passes, recall@10 was 0.90 to 0.94 at 200 and 0.956 at 800."""
-EXACT_ROWS = 2_000
-"""Where a filter passes no more rows, they are read and compared: the graphs lose their way there. Lite found 0.38 of
-the neighbours when a thousand of 100,000 passed."""
 
 
 @asynccontextmanager
 async def open_store(options: Mapping[str, Any]) -> AsyncIterator[MilvusStore]:
     """A store on the server or in the folder that the options name; see ``stores.milvus.options``.
 
-    A server may come up later: until it has answered, only what every version can do is offered.
+    A server may come up later: it is called until it answers, and until then only what every version can do is
+    offered.
     """
     checked = read_options(options)
     async with AsyncExitStack() as stack:
@@ -86,6 +82,8 @@ class MilvusStore:
         self._connection = connection
         self._options = options
         self._known: dict[str, Table] = {}
+        self._crowds = Crowds()
+        self._orders: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.exact_fallbacks = 0
 
     @property
@@ -140,19 +138,15 @@ class MilvusStore:
         await self._write(table, write)
 
     async def update_metadata(self, collection: str, scope: Scope, document: UUID, metadata: Metadata) -> None:
-        """See ``VectorStore``; reads the rows and writes them again."""
+        """See ``VectorStore``; reads the rows and writes them again, see ``stores.milvus.rewriting``."""
         table = await self._table(collection)
         check_scope(scope)
         changed = metadata_columns(table, check_metadata(table.spec, [metadata])[0])
         chosen = where(table.engine, table.columns, scope.as_service(), ByDocument(document=document))
         assert chosen is not None  # noqa: S101  a document is a condition
 
-        def update(calls: Calls) -> None:
-            size = ranking.PAGE_ROWS
-            for rows in calls.pages(collection, chosen, ["*"], size=size):
-                calls.upsert(collection, [{**row, **changed} for row in rows])
-
-        await self._write(table, update)
+        async with self._order(collection):
+            await self._write(table, lambda calls: rewrite(calls, collection, chosen, changed))
 
     async def get(self, collection: str, scope: Scope, ids: Sequence[UUID]) -> list[Record]:
         """See ``VectorStore``."""
@@ -168,7 +162,8 @@ class MilvusStore:
         """See ``VectorStore``."""
         table, chosen = await self._chosen(collection, scope, selector)
         if chosen is not None:
-            await self._write(table, lambda calls: calls.delete(collection, chosen))
+            async with self._order(collection):
+                await self._write(table, lambda calls: calls.delete(collection, chosen))
 
     async def count(self, collection: str, scope: Scope, selector: Selector | None = None) -> int:
         """See ``VectorStore``; reads at the strongest consistency, which waits for the server's next tick."""
@@ -201,10 +196,7 @@ class MilvusStore:
         filter: Filter | None = None,
         params: SearchParams = SearchParams(),  # noqa: B008  frozen
     ) -> list[Hit]:
-        """See ``Searcher``; an exact search reads the vectors of all records that pass and compares them here.
-
-        So does one whose filter passes at most ``EXACT_ROWS``.
-        """
+        """See ``Searcher`` and ``stores.milvus.nearest``; an exact search reads the vectors and compares them here."""
         vectors = np.asarray(vector, dtype=np.float32).reshape(1, -1)
         (hits,) = await self.search_many(collection, scope, vectors, limit=limit, filter=filter, params=params)
         return hits
@@ -219,19 +211,17 @@ class MilvusStore:
         filter: Filter | None = None,
         params: SearchParams = SearchParams(),  # noqa: B008  frozen
     ) -> list[list[Hit]]:
-        """See ``Searcher``; one request for all, unless the search is exact or filtered."""
+        """See ``Searcher``; one request for all, unless the search is exact."""
         table, chosen = await self._chosen(collection, scope, filter, limit=limit)
         queries = check_vectors(table.spec, vectors)
         if chosen is None or not len(queries):
             return [[] for _ in queries]
 
         def search(calls: Calls) -> list[list[Hit]]:
-            few = filter is not None and calls.visible(table.name, chosen) <= EXACT_ROWS
-            if params.exact or few or limit > MAX_TOP:
-                return [_exact(calls, table, chosen, query, limit) for query in queries]
-            factor = CANDIDATES_PER_EF if filter is None else CANDIDATES_PER_EF_FILTERED
-            ef = min(_MAX_EF, max(params.ef_search * factor, limit))
-            hits = ranking.dense(calls, table, chosen, queries, limit=limit, ef=ef)
+            hits = nearest(
+                calls, table, chosen, queries, limit=limit, params=params, filtered=filter is not None,
+                crowds=self._crowds,
+            )  # fmt: skip
             return self._filled(calls, table, chosen, queries, hits, limit=limit)
 
         return await self._read(table, search)
@@ -312,7 +302,14 @@ class MilvusStore:
 
     async def _write(self, table: Table, work: Callable[[Calls], None]) -> None:
         with self._forgetting(table):
-            await self._connection.write(work, table.name)
+            try:
+                await self._connection.write(work, table.name)
+            finally:
+                self._crowds.forget(table.name)
+
+    def _order(self, collection: str) -> asyncio.Lock:
+        """Held by those whose writes may not come between each other's reads and writes."""
+        return self._orders.setdefault(collection, asyncio.Lock())
 
     @contextmanager
     def _forgetting(self, table: Table) -> Iterator[None]:
@@ -330,11 +327,10 @@ class MilvusStore:
         fewest = min(map(len, hits))
         if fewest == limit or calls.visible(table.name, chosen) <= fewest:
             return hits
-        self.exact_fallbacks += sum(len(each) < limit for each in hits)
-        return [
-            each if len(each) == limit else _exact(calls, table, chosen, query, limit)
-            for each, query in zip(hits, queries, strict=True)
-        ]
+        short = [i for i, each in enumerate(hits) if len(each) < limit]
+        self.exact_fallbacks += len(short)
+        exact = dict(zip(short, compare_here(calls, table, chosen, queries[short], limit=limit), strict=True))
+        return [exact.get(i, each) for i, each in enumerate(hits)]
 
 
 def _found(leg: list[Hit] | BaseException) -> list[Hit]:
@@ -345,8 +341,3 @@ def _found(leg: list[Hit] | BaseException) -> list[Hit]:
 
 def _page_of(table: Table, chosen: Where, limit: int) -> Callable[[Calls], list[Row]]:
     return lambda calls: calls.page(table.name, chosen, RECORD_COLUMNS, limit=limit)
-
-
-def _exact(calls: Calls, table: Table, chosen: Where, query: Vector, limit: int) -> list[Hit]:
-    scorer = ranking.dense_scorer(table.spec.metric, query)
-    return ranking.scan(calls, table, chosen, scorer, "vector", limit=limit)

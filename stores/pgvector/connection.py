@@ -65,8 +65,10 @@ class Connection(AsyncConnection[Any]):
         async with self.pipeline():
             for setting, values in settings:
                 await self.execute(setting.encode(), values, prepare=True)
+            readers = [self._reader, *(self.cursor(binary=True) for _ in parameters[1:])]
             cursors = [
-                await self.cursor(binary=True).execute(_encoded(statement), each, prepare=True) for each in parameters
+                await reader.execute(_encoded(statement), each, prepare=True)
+                for reader, each in zip(readers, parameters, strict=True)
             ]
         return [await cursor.fetchall() for cursor in cursors]
 

@@ -17,22 +17,21 @@ _SECONDS = 10.0
 
 
 class Selectivity:
-    """Counts, up to ``FEW_ROWS``, what a filter passes.
+    """Counts, up to ``FEW_ROWS``, what a filter passes, and remembers for ten seconds whether that is few.
 
-    That it passes many is remembered for ten seconds. Deletes may make that wrong; the index then finds fewer of the
-    nearest, or too few, which is noticed.
+    Writes may make what is remembered wrong. The answers stay right: where few became many, more rows are compared;
+    where many became few, the index finds fewer of the nearest, or too few, which is noticed.
     """
 
     def __init__(self, ask: Callable[[statements.Rows, statements.Statement], Awaitable[list[Row]]]) -> None:
         self._ask = ask
-        self._many: TTLCache[str, None] = TTLCache(_REMEMBERED, ttl=_SECONDS)
+        self._known: TTLCache[str, bool] = TTLCache(_REMEMBERED, ttl=_SECONDS)
 
     async def few(self, rows: statements.Rows) -> bool:
         """Whether at most ``FEW_ROWS`` of the scope pass the filter of ``rows``, which has one."""
         key = f"{rows.tables.records} {rows.condition} {sorted(rows.parameters.items())}"
-        if key in self._many:
-            return False
-        ((passing,),) = await self._ask(rows, statements.count_up_to(rows, FEW_ROWS + 1))
-        if passing > FEW_ROWS:
-            self._many[key] = None
-        return bool(passing <= FEW_ROWS)
+        known = self._known.get(key)
+        if known is None:
+            ((passing,),) = await self._ask(rows, statements.count_up_to(rows, FEW_ROWS + 1))
+            known = self._known[key] = bool(passing <= FEW_ROWS)
+        return known

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -33,6 +35,8 @@ from stores.qdrant.points import HIT_KEYS
 
 _SPEC = "anchorage"
 Answer = TypeVar("Answer")
+OLDEST_SERVER = (1, 16)
+"""The first that keeps metadata of a collection and weighs sparse vectors as they are given."""
 _SETTLED_ANSWERS = 2
 _POLL_SECONDS = 0.2
 _LOCAL = Capabilities(
@@ -87,6 +91,7 @@ class ClientEngine:
     def __init__(self, client: AsyncQdrantClient, options: ClientOptions) -> None:
         self._client = client
         self._options = options
+        self._compatible = False
 
     @property
     def capabilities(self) -> Capabilities:
@@ -233,7 +238,24 @@ class ClientEngine:
     async def _call(self, collection: str | None, call: Callable[[], Awaitable[Answer]]) -> Answer:
         with store_errors(collection):
             async with asyncio.timeout(self._options.timeout):
+                if not self._compatible:
+                    await self._check_version()
                 return await call()
+
+    async def _check_version(self) -> None:
+        """Refuse a server that lacks what is asked of it; it would fail at one call and misread another."""
+        if not self._options.local:
+            version = (await self._client.info()).version
+            if _release(version) < OLDEST_SERVER:
+                oldest = ".".join(map(str, OLDEST_SERVER))
+                raise ConfigurationError(f"qdrant store: the server is version {version}; {oldest} or newer is needed")
+        self._compatible = True
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """The first two numbers of a version; a development build without any counts as the newest."""
+    numbers = re.match(r"v?(\d+)\.(\d+)", version)
+    return tuple(map(int, numbers.groups())) if numbers else (sys.maxsize,)
 
 
 def _record(record: models.Record) -> Found:

@@ -10,7 +10,7 @@ an index from which one is built).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,12 @@ def read_options(options: Mapping[str, Any]) -> ClientOptions | EmbeddedOptions:
     _only(options, _EMBEDDED | {"local"}, "the embedded engine")
     _require(("path" in options) is not ("socket" in options), "url, location, path or socket is missing")
     return EmbeddedOptions(folder=_path(options, "path"), socket=_path(options, "socket"), **common)
+
+
+def engine_packages(options: Mapping[str, Any]) -> Sequence[str]:
+    """The modules that an engine of our own needs, and a server or a running host process does not."""
+    read = read_options(options)
+    return ("qdrant_edge",) if isinstance(read, EmbeddedOptions) and read.folder is not None else ()
 
 
 def _check_types(options: Mapping[str, Any]) -> None:

@@ -54,6 +54,8 @@ class _Served(StoreConformance):
     notes = {  # noqa: RUF012  read only
         "runs": "server",
         "consistency": "a write ends with a strong barrier, reads are bounded and never before a write that returned",
+        "filters": "up to 30,000 rows that pass are compared by the server; of more the graph is walked",
+        "limits": "64 columns: numbers take two, other fields one; a text, a list or metadata has 64 KiB",
     }
 
     @pytest.fixture
@@ -115,7 +117,12 @@ class TestMilvusNamed(_Served):
 class TestMilvusLite(StoreConformance):
     engine = "Milvus Lite 3.2"
     examples_scale = 0.5
-    notes = {"runs": "in a host process"}  # noqa: RUF012  read only
+    notes = {  # noqa: RUF012  read only
+        "runs": "in a host process",
+        "consistency": "a write is applied before it returns, and calls are made one by one",
+        "filters": "up to 20,000 rows of a segment that pass are compared by the host; of more the graph is walked",
+        "limits": "64 columns: numbers take two, other fields one; a text, a list or metadata has 64 KiB",
+    }
 
     @pytest.fixture(scope="class")
     @classmethod

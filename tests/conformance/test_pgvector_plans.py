@@ -136,16 +136,19 @@ async def test_a_filter_that_passes_few_rows_far_from_the_query_gives_the_neares
     assert store.exact_fallbacks == 0
 
 
-async def test_that_a_filter_passes_many_rows_is_asked_once_and_by_its_own_values(store: PgVectorStore) -> None:
+async def test_how_many_rows_a_filter_passes_is_asked_once_for_its_values(store: PgVectorStore) -> None:
     await write(store, "c", [record(i, vector=vector(1, 0.001 * i), metadata={"year": 1}) for i in range(2100)])
     many = Compare(operator="eq", key="year", value=1)
-    none = Compare(operator="eq", key="year", value=2)
+    none, other = (Compare(operator="eq", key="year", value=year) for year in (2, 3))
 
     async def search(filter: Compare) -> Sequence[Hit]:
         return await store.search("c", SCOPE, vector(1), limit=3, filter=filter)
 
+    assert await search(other) == []  # each statement is prepared when it is first sent
     assert await _round_trips(store, lambda: search(many)) == 2
     assert await _round_trips(store, lambda: search(many)) == 1
+    assert await _round_trips(store, lambda: search(none)) == 2
+    assert await _round_trips(store, lambda: search(none)) == 1
     assert await search(none) == []
 
 

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 
 import psutil
@@ -156,6 +157,26 @@ async def test_a_killed_engine_is_started_again_at_the_same_address(tmp_path: Pa
         second = await until_answered(hosted.socket, by_another_than=first)
         assert second == hosted.pid
     assert gone(second)
+
+
+async def test_a_restart_that_fails_unexpectedly_is_logged_and_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    starts = count(1)
+
+    def second_start_fails(socket: Path) -> Sequence[str]:
+        if next(starts) == 2:
+            raise RuntimeError("of no kind that anyone expects")
+        return engine(socket)
+
+    async with share(tmp_path, command=second_start_fails) as hosted:
+        first = hosted.pid
+        os.kill(first, signal.SIGKILL)
+
+        second = await until_answered(hosted.socket, by_another_than=first)
+
+        assert second == hosted.pid
+    assert "host_start_failed" in [getattr(record, "action", "") for record in caplog.records]
 
 
 async def test_a_killed_owner_takes_its_engine_along_and_an_attached_one_takes_over(tmp_path: Path) -> None:

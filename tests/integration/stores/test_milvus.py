@@ -19,9 +19,9 @@ import pytest
 from benchmarks.milvus_server import MilvusServer, running_server, server_package
 from rag.core.errors import UpstreamError
 from rag.core.filters import Compare
-from rag.core.records import RecordBatch
+from rag.core.records import Feature, Metric, RecordBatch
 from stores.milvus import MilvusStore, open_store
-from stores.testing.records import SCOPE, clustered, everything, record, records, same, spec_of, vector, write
+from stores.testing.records import SCOPE, clustered, everything, oracle, record, records, same, spec_of, vector, write
 
 TIMEOUT = 10.0
 READER = """
@@ -127,6 +127,41 @@ async def test_a_large_batch_leaves_the_event_loop_to_others(store: MilvusStore,
     beating.cancel()
 
     assert len(gaps) > 20
+
+
+async def test_a_server_that_is_there_is_known_before_anything_is_asked_of_it(server: MilvusServer) -> None:
+    async with open_store({"uri": server.uri, "timeout": TIMEOUT}) as fresh, asyncio.timeout(TIMEOUT):
+        while "2.3" not in fresh.capabilities.reasons.get(Feature.LEXICAL, ""):  # noqa: ASYNC110  nothing tells
+            await asyncio.sleep(0.01)
+
+
+async def test_nearest_rows_are_found_in_memory_and_sealed_though_a_filter_lets_only_a_part_pass(
+    store: MilvusStore,
+) -> None:
+    vectors = clustered(6000, dimension=8) * np.random.default_rng(5).uniform(0.2, 3.0, (6000, 1)).astype(np.float32)
+    rows = [record(i, vector=vectors[i], metadata={"year": i % 10}) for i in range(6000)]
+    spec = spec_of(metric=Metric.DOT)
+    exact = await oracle(rows, spec)
+    name = f"c_{uuid4().hex}"
+    await store.create_collection(name, spec)
+    await write(store, name, rows)
+
+    async def recall(below: int) -> float:
+        passing = Compare(operator="lt", key="year", value=below)
+        found = 0
+        for query in vectors[:40]:
+            wanted = await exact.search("oracle", SCOPE, query, limit=10, filter=passing)
+            hits = await store.search(name, SCOPE, query, limit=10, filter=passing)
+            found += len({hit.id for hit in hits} & {hit.id for hit in wanted})
+        return found / 400
+
+    in_memory = [await recall(below) for below in (5, 1)]
+    await store.wait_indexed(name, timeout=60.0)
+    sealed = [await recall(below) for below in (5, 1)]
+    await store.drop_collection(name)
+
+    assert min(in_memory) >= 0.95
+    assert sealed == [1.0, 1.0]
 
 
 async def test_no_row_vanishes_when_the_collection_is_sealed(store: MilvusStore, name: str) -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import EntryPoint, EntryPoints
+from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
@@ -84,6 +85,23 @@ def test_options_are_checked_without_opening_a_store() -> None:
 
     with pytest.raises(ConfigurationError, match="unknown option colour"):
         registry.check_store("pgvector", {"url": "postgresql://nowhere", "colour": "red"})
+
+
+@pytest.mark.parametrize(
+    ("kind", "module", "embedded", "served"),
+    [
+        ("qdrant", "qdrant_edge", {"path": "/data"}, {"url": "http://host"}),
+        ("milvus", "milvus_lite", {"path": "/data"}, {"uri": "http://host:19530"}),
+    ],
+)
+def test_a_missing_engine_is_named_with_its_extra_where_the_options_need_it(
+    monkeypatch: pytest.MonkeyPatch, kind: str, module: str, embedded: dict[str, str], served: dict[str, str]
+) -> None:
+    monkeypatch.setattr(registry, "find_spec", lambda name: None if name == module else find_spec(name))
+
+    registry.check_store(kind, served)
+    with pytest.raises(MissingExtraError, match=rf"anchorage\[{kind}\].*{module}"):
+        registry.check_store(kind, embedded)
 
 
 @pytest.mark.parametrize("factory", ["json.decoder:JSONDecoder", "stores.memory:open_store"])

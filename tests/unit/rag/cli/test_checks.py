@@ -37,6 +37,7 @@ def test_secrets_are_masked_by_their_name_and_inside_of_addresses() -> None:
         ("host=db password=pw dbname=x", f"host=db password={MASK} dbname=x"),
         (r"host=db password = 'p \'w' dbname=x", f"host=db password = {MASK} dbname=x"),
         ("http://host/v1?api_key=abc", f"http://host/v1?api_key={MASK}"),
+        ("postgresql://me:p@w@db/x", f"postgresql://{MASK}@db/x"),
         ("postgresql://db/monkeys?sslmode=require", "postgresql://db/monkeys?sslmode=require"),
     ],
 )  # fmt: skip
@@ -97,3 +98,17 @@ def test_the_store_says_which_engine_it_is(tmp_path: Path) -> None:
 )
 def test_a_model_that_cannot_be_had_is_a_fault(tmp_path: Path, models: dict[str, object]) -> None:
     assert faults(data_dir=tmp_path, **models) == ["models"]
+
+
+def test_secrets_among_arguments_are_masked_in_either_form() -> None:
+    given = ["--api-key", "one", "two", "--max-model-len", "2048", "--hf-token=hidden", "--tokenizer", "shown"]
+
+    shown = masked({"vllm_arguments": given})["vllm_arguments"]
+
+    assert shown == [
+        "--api-key", MASK, MASK, "--max-model-len", "2048", f"--hf-token={MASK}", "--tokenizer", "shown",
+    ]  # fmt: skip
+
+
+def test_a_list_is_masked_by_its_own_name() -> None:
+    assert masked({"api_keys": ["one", "two"]}) == {"api_keys": [MASK, MASK]}

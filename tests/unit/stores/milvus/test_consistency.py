@@ -17,3 +17,15 @@ def test_a_read_soon_after_a_write_of_this_process_waits_for_it_and_a_later_one_
 
 def test_several_copies_are_read_at_the_strongest_level() -> None:
     assert Consistency(replicas=2).level("c") == "Strong"
+
+
+def test_only_writes_of_the_last_seconds_are_remembered() -> None:
+    now = [0.0]
+    consistency = Consistency(replicas=1, clock=lambda: now[0])
+
+    for number in range(1000):
+        now[0] += 1.0
+        consistency.wrote(f"collection {number}")
+
+    assert len(consistency) == LAG_SECONDS
+    assert consistency.level("collection 999") == "Session"
