@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
+from ingest.embedding import embed_documents
 from rag.core.catalog import Attempt
-from rag.core.errors import IngestError, ModelMismatchError, StoreError
+from rag.core.errors import ModelMismatchError, StoreError
 from rag.core.ports import Embedder, VectorStore
-from rag.core.records import ByDocument, Metric, Record, RecordBatch, record_id
-from rag.core.types import Chunk, Priority, Quality, Terms, Vectors
+from rag.core.records import ByDocument, Record, RecordBatch, record_id
+from rag.core.types import Chunk, Quality, Terms, Vectors
 from rag.lexical import TermCounts, count_terms, document_weights
 
-EMBED_BATCH = 64
 WRITE_BATCH = 256
-"""Chunks embedded by one call, and chunks written by one call."""
+"""Chunks written by one call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +34,7 @@ async def analyze(chunks: Sequence[Chunk], attempt: Attempt) -> LexicalSide:
 
 
 def _analyze(chunks: Sequence[Chunk], attempt: Attempt) -> LexicalSide:
-    counted: list[TermCounts] = [count_terms(chunk.text) for chunk in chunks]
+    counted: list[TermCounts] = [count_terms(chunk.indexed) for chunk in chunks]
     total = sum(terms.length for terms in counted)
     statistics = attempt.collection.statistics
     chunks_in_all = statistics.chunks + len(counted)
@@ -77,7 +75,8 @@ class Indexer:
         for first in range(0, len(chunks), WRITE_BATCH):
             await checkpoint()
             part = slice(first, first + WRITE_BATCH)
-            vectors = await self._embed(attempt, chunks[part])
+            texts = [chunk.indexed for chunk in chunks[part]]
+            vectors = await embed_documents(self._embedder, texts, dimension=attempt.collection.spec.dimension)
             records = _records(attempt, chunks[part], lexical.terms[part], vectors, quality)
             await self._store.upsert(attempt.collection.physical, attempt.scope.as_service(), RecordBatch.of(records))
         await self._count_back(attempt, len(chunks))
@@ -86,33 +85,10 @@ class Indexer:
         """Delete what the attempt wrote."""
         await self._store.delete(attempt.collection.physical, attempt.scope.as_service(), _own(attempt))
 
-    async def _embed(self, attempt: Attempt, chunks: Sequence[Chunk]) -> Vectors:
-        parts = []
-        for first in range(0, len(chunks), EMBED_BATCH):
-            texts = [chunk.text for chunk in chunks[first : first + EMBED_BATCH]]
-            vectors = await self._embedder.embed(texts, kind="document", priority=Priority.BULK)
-            parts.append(checked_vectors(vectors, rows=len(texts), attempt=attempt))
-        return np.concatenate(parts)
-
     async def _count_back(self, attempt: Attempt, expected: int) -> None:
         found = await self._store.count(attempt.collection.physical, attempt.scope.as_service(), _own(attempt))
         if found != expected:
             raise StoreError(f"the store holds {found} of {expected} chunks that were written")
-
-
-def checked_vectors(vectors: Vectors, *, rows: int, attempt: Attempt) -> Vectors:
-    """The vectors, one a text. Raises ``IngestError`` with reason ``embedding_invalid`` for any other answer."""
-    spec = attempt.collection.spec
-    if vectors.shape != (rows, spec.dimension):
-        raise IngestError(
-            f"the embedder gave shape {vectors.shape} where ({rows}, {spec.dimension}) is needed",
-            code="embedding_invalid",
-        )
-    if not np.isfinite(vectors).all():
-        raise IngestError("the embedder gave numbers that are not finite", code="embedding_invalid")
-    if spec.metric is Metric.COSINE and not np.any(vectors, axis=1).all():
-        raise IngestError("the embedder gave a vector of zeros", code="embedding_invalid")
-    return vectors
 
 
 def _own(attempt: Attempt) -> ByDocument:

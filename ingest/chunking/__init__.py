@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ingest.chunking.fixed import FixedChunker
+from ingest.chunking.headers import HeadedChunker
 from ingest.chunking.recursive import RecursiveChunker
+from ingest.chunking.semantic import SemanticChunker
 
-__all__ = ["RecursiveChunker"]
+__all__ = ["FixedChunker", "HeadedChunker", "RecursiveChunker", "SemanticChunker"]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rag.core.types import Priority, Vector, Vectors
 from rag.embedding.vectors import checked_texts, checked_vectors
@@ -84,6 +85,8 @@ class HashEmbedder:
 class WordTokenizer:
     """Pieces of up to eight ASCII letters or digits, else single characters: what chunking needs of a tokenizer."""
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """``[start, end)`` in code points of each token, in order."""
-        return [match.span() for match in _TOKEN.finditer(text)]
+    def spans(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """As the port says."""
+        return [
+            np.array([match.span() for match in _TOKEN.finditer(text)], dtype=np.int64).reshape(-1, 2) for text in texts
+        ]

@@ -234,9 +234,8 @@ async def test_nul_in_a_text_cuts_nothing_off(models: Models) -> None:
 async def test_the_tokenizer_of_the_folder_places_tokens_of_both_languages(folders: Folders) -> None:
     tokenizer = load_tokenizer(folders.embedder)
 
-    for text in TEXTS:
-        offsets = tokenizer.offsets(text)
-        covered = "".join(text[start:end] for start, end in offsets)
+    for text, spans in zip(TEXTS, tokenizer.spans(TEXTS), strict=True):
+        covered = "".join(text[start:end] for start, end in spans)
         assert "".join(covered.split()) == "".join(text.split())
 
 

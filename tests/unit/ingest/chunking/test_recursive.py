@@ -1,97 +1,15 @@
-"""Chunks are slices of the text within token bounds that cover all of it and keep to its structure."""
+"""Recursive chunks keep to the structure of their document."""
 
 from __future__ import annotations
 
-import re
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from ingest.chunking import RecursiveChunker
 from ingest.parsing.assembly import Assembly
 from rag.core.types import Chunk, ParsedDocument
-
-
-class WordTokens:
-    """A token is a word, a CJK character or a mark; white space is none."""
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        return [match.span() for match in re.finditer(r"[\u4e00-\u9fff]|[^\W\u4e00-\u9fff]+|[^\w\s]", text)]
-
-
-class PairTokens:
-    """A token is two characters wherever they stand, so that pieces have other tokens than the whole."""
-
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        return [(start, min(start + 2, len(text))) for start in range(0, len(text), 2)]
-
-
-SENTENCES = st.sampled_from(
-    [
-        "One short sentence. ",
-        "数据库如何备份？",
-        "备份很重要。",
-        "a\n",
-        "word " * 30,
-        "长" * 70,
-        "x" * 50,
-        "Ok! ",
-        "\n\n",
-        "a | b | c\n",
-        "😀 ",
-    ]
-)
-PARTS = st.tuples(st.sampled_from(["text", "table", "code", "h1", "h2"]), st.lists(SENTENCES, max_size=12).map("".join))
-
-
-@st.composite
-def documents(draw: st.DrawFn) -> ParsedDocument:
-    assembly = Assembly()
-    for kind, text in draw(st.lists(PARTS, max_size=12)):
-        if kind in ("h1", "h2"):
-            assembly.heading(int(kind[1]), text[:40], page=1)
-        else:
-            assembly.add(text, kind=kind, page=2)  # type: ignore[arg-type]
-    return assembly.document()
-
-
-def document_of(*parts: tuple[str, str]) -> ParsedDocument:
-    assembly = Assembly()
-    for kind, text in parts:
-        if kind == "heading":
-            assembly.heading(1, text)
-        else:
-            assembly.add(text, kind=kind)  # type: ignore[arg-type]
-    return assembly.document()
-
-
-def uncovered(document: ParsedDocument, chunks: list[Chunk]) -> str:
-    kept = list(document.text)
-    for chunk in chunks:
-        kept[chunk.start : chunk.end] = " " * (chunk.end - chunk.start)
-    return "".join(kept).strip()
-
-
-@pytest.mark.parametrize("tokenizer", [WordTokens(), PairTokens()])
-@settings(max_examples=150, deadline=None)
-@given(document=documents(), most=st.integers(4, 60), least=st.integers(1, 4), overlap=st.integers(0, 3))
-async def test_chunks_are_bounded_ordered_slices_that_cover_the_text(
-    tokenizer: WordTokens | PairTokens, document: ParsedDocument, most: int, least: int, overlap: int
-) -> None:
-    chunker = RecursiveChunker(
-        tokenizer, max_tokens=most + 3, min_tokens=least, overlap_tokens=overlap, margin_tokens=3
-    )
-
-    chunks = await chunker.chunk(document)
-
-    assert [chunk.index for chunk in chunks] == list(range(len(chunks)))
-    assert all(document.text[chunk.start : chunk.end] == chunk.text for chunk in chunks)
-    assert all(chunk.text == chunk.text.strip() != "" for chunk in chunks)
-    assert all(len(tokenizer.offsets(chunk.text)) <= most for chunk in chunks)
-    assert all(before.start < after.start and before.end < after.end for before, after in pairwise(chunks))
-    assert uncovered(document, chunks) == ""
+from tests.unit.ingest.chunking.documents import WordTokens, document_of
 
 
 async def chunks_of(document: ParsedDocument, **bounds: int) -> list[Chunk]:
@@ -187,3 +105,18 @@ async def test_initials_and_abbreviations_do_not_end_a_sentence() -> None:
     chunks = await chunks_of(document, max_tokens=18, min_tokens=1)
 
     assert chunks[0].text == "In the U.S. Thomas J. Watson led it for years."
+
+
+async def test_a_table_that_fits_a_chunk_is_never_parted_from_its_header() -> None:
+    table = "name | age\nAnn | 41\nBob | 35"
+    document = document_of(("text", "one two three four five six seven eight nine ten."), ("table", table))
+
+    chunks = await chunks_of(document, max_tokens=14)
+
+    assert chunks[1].text == table
+
+
+async def test_a_text_without_sentences_fills_its_chunks() -> None:
+    chunks = await chunks_of(document_of(("text", "长" * 200)))
+
+    assert len(chunks) <= 200 // 15

@@ -23,25 +23,27 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_offsets_are_code_points_also_after_wide_characters(folder: Path) -> None:
+def test_spans_are_code_points_also_after_wide_characters(folder: Path) -> None:
     text = "😀 船 ships"
 
-    offsets = load_tokenizer(folder).offsets(text)
+    [spans] = load_tokenizer(folder).spans([text])
 
-    assert [text[start:end] for start, end in offsets] == ["😀", "船", "ships"]
+    assert [text[start:end] for start, end in spans] == ["😀", "船", "ships"]
 
 
 def test_the_saved_truncation_and_padding_do_not_apply(folder: Path) -> None:
-    assert len(load_tokenizer(folder).offsets("ships anchor ships anchor")) == 4
+    [spans] = load_tokenizer(folder).spans(["ships anchor ships anchor"])
+
+    assert len(spans) == 4
 
 
 def test_threads_may_share_it(folder: Path) -> None:
     tokenizer = load_tokenizer(folder)
 
     with ThreadPoolExecutor(4) as pool:
-        results = list(pool.map(tokenizer.offsets, ["ships anchor"] * 200))
+        results = list(pool.map(tokenizer.spans, [["ships anchor"]] * 200))
 
-    assert results == [[(0, 5), (6, 12)]] * 200
+    assert all(spans.tolist() == [[0, 5], [6, 12]] for [spans] in results)
 
 
 def test_a_folder_whose_transformer_lies_below_is_read_too(folder: Path) -> None:
@@ -50,7 +52,9 @@ def test_a_folder_whose_transformer_lies_below_is_read_too(folder: Path) -> None
     (folder / "tokenizer.json").rename(below / "tokenizer.json")
     (folder / "modules.json").write_text('[{"idx": 0, "path": "0_Transformer"}]')
 
-    assert load_tokenizer(folder).offsets("ships") == [(0, 5)]
+    [spans] = load_tokenizer(folder).spans(["ships"])
+
+    assert spans.tolist() == [[0, 5]]
 
 
 def test_a_folder_without_a_tokenizer_is_a_configuration_error(tmp_path: Path) -> None:
@@ -59,7 +63,9 @@ def test_a_folder_without_a_tokenizer_is_a_configuration_error(tmp_path: Path) -
 
 
 def test_a_hash_model_splits_into_words() -> None:
-    assert load_tokenizer("hash-384").offsets("two words") == [(0, 3), (4, 9)]
+    [spans] = load_tokenizer("hash-384").spans(["two words"])
+
+    assert spans.tolist() == [[0, 3], [4, 9]]
 
 
 def test_tokens_that_share_a_character_do_not_overlap(tmp_path: Path) -> None:
@@ -68,6 +74,7 @@ def test_tokens_that_share_a_character_do_not_overlap(tmp_path: Path) -> None:
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
     tokenizer.save(str(tmp_path / "tokenizer.json"))
 
-    offsets = load_tokenizer(tmp_path).offsets("船只 ship")
+    [spans, nothing] = load_tokenizer(tmp_path).spans(["船只 ship", ""])
 
-    assert offsets == [(0, 0), (0, 1), (1, 2), (2, 7)]
+    assert spans.tolist() == [[0, 0], [0, 1], [1, 2], [2, 7]]
+    assert nothing.shape == (0, 2)
