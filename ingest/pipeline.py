@@ -3,6 +3,9 @@
 Nothing of a document is current before its publish, and what was served before stays served until then.
 A document without text is published all the same: its one chunk is its title, or its source where it has none,
 marked ``no_text``, so that its metadata can be searched and filtered.
+
+A degraded document is promoted in the same way, by a full parse in the background: it stays published and served
+until the full one takes its place.
 """
 
 from __future__ import annotations
@@ -10,13 +13,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from dataclasses import asdict, replace
 from typing import Any, Protocol
 from uuid import UUID
 
 from ingest.indexing import Indexer, analyze
+from ingest.parse_cache import ParseCache
 from ingest.publisher import Publisher
+from ingest.slots import ByteBudget, FairSlots
+from ingest.watch import Watch
 from rag.core.catalog import Attempt, Publication
 from rag.core.errors import (
     AnchorageError,
@@ -37,6 +43,7 @@ from rag.telemetry import INGEST_DOCUMENTS, stage_timer
 _logger = logging.getLogger(__name__)
 
 EMPTY_FILE = "empty_file"
+NO_TEXT = "no_text"
 
 
 class AttemptCatalog(Protocol):
@@ -44,6 +51,10 @@ class AttemptCatalog(Protocol):
 
     async def claim(self, tenant: str, document: UUID) -> Attempt | None:
         """Take the right to process a document."""
+        ...
+
+    async def claim_promotion(self, tenant: str, document: UUID) -> Attempt | None:
+        """Take the right to parse a degraded document again, while it stays published."""
         ...
 
     async def stage(self, attempt: Attempt, stage: str) -> None:
@@ -58,8 +69,9 @@ class AttemptCatalog(Protocol):
 class IngestPipeline:
     """Processes documents, any number at a time; everything it holds is shared and safe for that.
 
-    ``concurrency`` of them are claimed, parsed and embedded at a time. Those that wait for their publish do not
-    count: publishes are gathered, and the machine works on the next documents meanwhile.
+    ``concurrency`` of them are claimed, parsed and embedded at a time, tenants in turn, within ``held_bytes`` of
+    their files in memory. Those that wait for their publish do not count: publishes are gathered, and the machine
+    works on the next documents meanwhile. Nor do promotions: their number is their caller's.
     """
 
     def __init__(
@@ -72,9 +84,15 @@ class IngestPipeline:
         parser: DocumentParser,
         chunker: Chunker,
         publisher: Publisher,
+        cache: ParseCache,
+        watch: Watch,
         concurrency: int,
+        held_bytes: int,
     ) -> None:
-        self._working = asyncio.Semaphore(concurrency)
+        self._slots = FairSlots(concurrency)
+        self._memory = ByteBudget(held_bytes)
+        self._cache = cache
+        self._watch = watch
         self._catalog = catalog
         self._blobs = blobs
         self._indexer = Indexer(store, embedder)
@@ -89,23 +107,36 @@ class IngestPipeline:
         raised as ``UpstreamError``: the job is to be run again. Cancelled, it leaves nothing that is served.
         """
         async with AsyncExitStack() as work:
-            await work.enter_async_context(self._working)
+            await work.enter_async_context(self._slots.hold(tenant))
             attempt = await self._catalog.claim(tenant, document)
-            if attempt is None:
-                return
-            outcome = "interrupted"
-            try:
-                outcome = await self._attempt(attempt, worked=work.aclose)
-            finally:
-                INGEST_DOCUMENTS.labels(FORMATS.get(attempt.media_type, "other"), outcome).inc()
-                _logger.info(
-                    "attempt ended",
-                    extra={"action": "ingest_attempt", "document": str(document), "outcome": outcome},
-                )
+            if attempt is not None:
+                await self._run(attempt, worked=work.aclose)
+
+    async def promote(self, tenant: str, document: UUID) -> None:
+        """Parse a degraded document in full, if that is due; it stays as it is where that fails.
+
+        Raises and is cancelled as :meth:`process`.
+        """
+        async with AsyncExitStack() as nothing:
+            attempt = await self._catalog.claim_promotion(tenant, document)
+            if attempt is not None:
+                await self._run(attempt, worked=nothing.aclose)
+
+    async def _run(self, attempt: Attempt, *, worked: Callable[[], Awaitable[None]]) -> None:
+        outcome = "interrupted"
+        try:
+            outcome = await self._attempt(attempt, worked=worked)
+        finally:
+            named = f"promotion_{outcome}" if attempt.promotion else outcome
+            INGEST_DOCUMENTS.labels(FORMATS.get(attempt.media_type, "other"), named).inc()
+            _logger.info(
+                "attempt ended",
+                extra={"action": "ingest_attempt", "document": str(attempt.document), "outcome": named},
+            )
 
     async def _attempt(self, attempt: Attempt, *, worked: Callable[[], Awaitable[None]]) -> str:
         try:
-            publication = await self._prepare(attempt)
+            publication = await self._watch.over(attempt, self._prepare(attempt))
             await worked()
             published = await self._publisher.publish(publication)
         except SupersededError:
@@ -124,7 +155,14 @@ class IngestPipeline:
 
     async def _prepare(self, attempt: Attempt) -> Publication:
         """Everything up to the publish: the chunks are in the store and counted, the text is kept."""
-        parsed = _readable(await self._parse(attempt), attempt)
+        async with self._room(attempt):
+            return await self._index(attempt, _readable(await self._parse(attempt), attempt))
+
+    def _room(self, attempt: Attempt) -> AbstractAsyncContextManager[None]:
+        """Promotions take no part: one that lasts would hold the others up."""
+        return nullcontext() if attempt.promotion else self._memory.hold(attempt.blob.size)
+
+    async def _index(self, attempt: Attempt, parsed: ParsedDocument) -> Publication:
         timings: dict[str, float] = {}
         with stage_timer("chunk", timings):
             chunks = await self._chunker.chunk(parsed)
@@ -152,8 +190,26 @@ class IngestPipeline:
         if attempt.blob.size == 0:
             raise ParseError("the file is empty", code=EMPTY_FILE)
         await self._catalog.stage(attempt, "parse")
+        kept = await self._cache.recall(attempt)
+        if kept is not None:
+            return kept
         content = await self._blobs.get(attempt.scope.as_service(), attempt.blob)
-        return await self._parser.parse(content, source=attempt.source, media_type=attempt.media_type)
+        if attempt.promotion:
+            return await self._parse_fully(attempt, content)
+        try:
+            parsed = await self._parser.parse(content, source=attempt.source, media_type=attempt.media_type)
+        except ParseError as error:
+            await self._cache.keep_failure(attempt, error)
+            raise
+        await self._cache.keep(attempt, parsed)
+        return parsed
+
+    async def _parse_fully(self, attempt: Attempt, content: bytes) -> ParsedDocument:
+        """A promotion gives more than is served, or nothing."""
+        parsed = await self._parser.parse_fully(content, source=attempt.source, media_type=attempt.media_type)
+        if not parsed.text.strip():
+            raise ParseError("read in full, the document holds no text", code=NO_TEXT)
+        return parsed
 
     async def _fail(self, attempt: Attempt, error: AnchorageError) -> None:
         code = error.reason if isinstance(error, IngestError) else error.code
@@ -173,7 +229,8 @@ def _readable(parsed: ParsedDocument, attempt: Attempt) -> ParsedDocument:
     if parsed.text.strip():
         return parsed
     label = parsed.title or attempt.source
-    return replace(parsed, text=label, blocks=(Block(start=0, end=len(label)),), quality=Quality.NO_TEXT)
+    quality = parsed.quality if parsed.quality.degraded else Quality.NO_TEXT
+    return replace(parsed, text=label, blocks=(Block(start=0, end=len(label)),), quality=quality)
 
 
 def _publication(attempt: Attempt, parsed: ParsedDocument, chunks: Sequence[Chunk]) -> Publication:
@@ -188,4 +245,6 @@ def _publication(attempt: Attempt, parsed: ParsedDocument, chunks: Sequence[Chun
         parse_attempts=parsed.attempts,
         total_terms=0,
         document_counts={},
+        fault=parsed.fault,
+        structure=parsed.structure,
     )

@@ -9,24 +9,29 @@ import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from uuid import UUID
 
-from ingest.chunking import RecursiveChunker
-from ingest.parsing import open_parser
+from ingest.chunking import FixedChunker, HeadedChunker, RecursiveChunker, SemanticChunker
+from ingest.chunking.headers import HEADER_TOKENS
+from ingest.embedding import embed_documents
+from ingest.parse_cache import ParseCache, ResultTimes
+from ingest.parsing import TierLimits, open_parser
 from ingest.pipeline import IngestPipeline
 from ingest.publisher import open_publisher
 from ingest.sweeper import Sweeper
+from ingest.watch import open_watch
 from ingest.worker import run_worker as run_jobs
 from rag.blobs import FileBlobs
 from rag.catalog import Catalog
 from rag.catalog.alignment import align_metadata
 from rag.core.errors import CollectionNotFoundError, ConfigurationError
-from rag.core.ports import Tokenizer, VectorStore
+from rag.core.ports import Chunker, Embedder, Tokenizer, VectorStore
 from rag.embedding import RemoteEmbedder, hash_dimension, load_tokenizer, open_remote_embedder
 from rag.embedding.model_folder import require_dimension
 from rag.models import ModelKind, Precision, resolve
-from rag.settings import Settings
+from rag.settings import IngestSettings, Settings
 from rag.wiring import Storage, open_storage, socket_of_models
 
 _logger = logging.getLogger(__name__)
@@ -58,6 +63,7 @@ class Ingest:
     async def sweep(self) -> None:
         """Remove what is served no longer from the store and from the blob folder."""
         await self.sweeper.sweep()
+        await self.catalog.sweep_results()
         if self.blobs is not None:
             await self.catalog.sweep_blobs(self.blobs)
 
@@ -88,11 +94,12 @@ async def open_ingest(settings: Settings) -> AsyncIterator[Ingest]:
         open_storage(settings) as storage,
         _open_embedder(settings, model.dimension) as embedder,
         open_publisher(storage.catalog, interval=ingest.publish_interval) as publisher,
+        open_watch(storage.catalog) as watch,
         open_parser(
-            timeout=ingest.parse_timeout,
+            limits=_tier_limits(ingest),
             memory_bytes=ingest.parse_memory_bytes,
             output_bytes=ingest.parse_output_bytes,
-            children=ingest.concurrency,
+            documents=ingest.concurrency + ingest.promotions,
         ) as parser,
     ):
         pipeline = IngestPipeline(
@@ -101,9 +108,12 @@ async def open_ingest(settings: Settings) -> AsyncIterator[Ingest]:
             store=storage.store,
             embedder=embedder,
             parser=parser,
-            chunker=_chunker(settings, model),
+            chunker=_chunker(settings, model, embedder),
             publisher=publisher,
+            cache=_parse_cache(settings, storage.catalog),
+            watch=watch,
             concurrency=ingest.concurrency,
+            held_bytes=ingest.held_bytes,
         )
         yield Ingest(
             catalog=storage.catalog,
@@ -125,6 +135,7 @@ async def run_worker(settings: Settings) -> None:
                 ingest.sweep,
                 ingest.align,
                 concurrency=settings.ingest.concurrency + WAITING_FOR_PUBLISH,
+                promotions=settings.ingest.promotions,
                 stop=stop,
                 grace=GRACE_SECONDS,
                 stalled_after=settings.ingest.stalled_after,
@@ -140,23 +151,50 @@ def _open_embedder(settings: Settings, dimension: int) -> AbstractAsyncContextMa
     )
 
 
-def _chunker(settings: Settings, model: _Model) -> RecursiveChunker:
+def _parse_cache(settings: Settings, catalog: Catalog) -> ParseCache:
     ingest = settings.ingest
+    times = ResultTimes(summary=ingest.summary_ttl, fragment=ingest.fragment_ttl, empty=ingest.empty_ttl)
+    return ParseCache(catalog, times)
+
+
+def _chunker(settings: Settings, model: _Model, embedder: Embedder) -> Chunker:
+    header_tokens = HEADER_TOKENS if settings.ingest.chunk_header else 0
     try:
-        return RecursiveChunker(
-            model.tokenizer,
-            max_tokens=min(ingest.chunk_tokens, model.window or ingest.chunk_tokens),
-            min_tokens=ingest.chunk_min_tokens,
-            overlap_tokens=ingest.chunk_overlap_tokens,
-        )
+        chunker = _plain_chunker(settings, model, embedder, header_tokens=header_tokens)
     except ValueError as error:
         raise ConfigurationError(
             "ANCHORAGE_INGEST__CHUNK_MIN_TOKENS and …CHUNK_OVERLAP_TOKENS leave no room below …CHUNK_TOKENS"
         ) from error
+    return HeadedChunker(chunker, model.tokenizer, header_tokens=header_tokens) if header_tokens else chunker
+
+
+def _plain_chunker(settings: Settings, model: _Model, embedder: Embedder, *, header_tokens: int) -> Chunker:
+    """The chunker of the settings; with its header a chunk still fits the window of the model."""
+    ingest = settings.ingest
+    room = ingest.chunk_tokens if model.window is None else model.window - header_tokens
+    most, least, overlap = min(ingest.chunk_tokens, room), ingest.chunk_min_tokens, ingest.chunk_overlap_tokens
+    match ingest.chunker:
+        case "semantic":
+            embed = partial(embed_documents, embedder, dimension=model.dimension)
+            return SemanticChunker(model.tokenizer, embed, max_tokens=most, min_tokens=least)
+        case "fixed":
+            return FixedChunker(model.tokenizer, max_tokens=most, min_tokens=least, overlap_tokens=overlap)
+        case "recursive":
+            return RecursiveChunker(model.tokenizer, max_tokens=most, min_tokens=least, overlap_tokens=overlap)
 
 
 def _file_blobs(storage: Storage) -> FileBlobs | None:
     return storage.blobs if isinstance(storage.blobs, FileBlobs) else None
+
+
+def _tier_limits(ingest: IngestSettings) -> TierLimits:
+    return TierLimits(
+        full=ingest.full_parse_seconds,
+        summary_start=ingest.fast_parse_start_seconds,
+        summary=ingest.summary_seconds,
+        fragment=ingest.fragment_seconds,
+        promotion=ingest.promotion_seconds,
+    )
 
 
 def _model(settings: Settings) -> _Model:

@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 from uuid import UUID
 
 INGEST_DOCUMENT = "ingest_document"
+PROMOTE_DOCUMENT = "promote_document"
 SWEEP = "sweep"
 ALIGN_METADATA = "align_metadata"
 
@@ -22,6 +23,7 @@ class JobQueue(Protocol):
         handlers: Handlers,
         *,
         concurrency: int,
+        promotions: int,
         stop_event: asyncio.Event,
         grace: float,
         stalled_after: float,
@@ -31,10 +33,14 @@ class JobQueue(Protocol):
 
 
 class DocumentPipeline(Protocol):
-    """What a document's job runs."""
+    """What a document's jobs run."""
 
     async def process(self, tenant: str, document: UUID) -> None:
         """Process a document if there is something to do."""
+        ...
+
+    async def promote(self, tenant: str, document: UUID) -> None:
+        """Parse a degraded document in full, if that is due."""
         ...
 
 
@@ -45,11 +51,12 @@ async def run_worker(
     align: Callable[[str, UUID], Awaitable[None]],
     *,
     concurrency: int,
+    promotions: int = 1,
     stop: asyncio.Event,
     grace: float,
     stalled_after: float,
 ) -> None:
-    """Run jobs until ``stop`` is set, ``concurrency`` at a time.
+    """Run jobs until ``stop`` is set, ``concurrency`` at a time and ``promotions`` beside them.
 
     Jobs of workers that gave no sign for ``stalled_after`` seconds are taken over. Garbage is swept by jobs of the
     queue too, and ``align`` writes a document's metadata from the catalog to the store. After ``stop`` the running
@@ -59,6 +66,9 @@ async def run_worker(
     async def ingest_document(tenant: str, document: str) -> None:
         await pipeline.process(tenant, UUID(document))
 
+    async def promote_document(tenant: str, document: str) -> None:
+        await pipeline.promote(tenant, UUID(document))
+
     async def sweep_garbage() -> None:
         await sweep()
 
@@ -66,8 +76,14 @@ async def run_worker(
         await align(tenant, UUID(document))
 
     await queue.run(
-        {INGEST_DOCUMENT: ingest_document, SWEEP: sweep_garbage, ALIGN_METADATA: align_metadata},
+        {
+            INGEST_DOCUMENT: ingest_document,
+            PROMOTE_DOCUMENT: promote_document,
+            SWEEP: sweep_garbage,
+            ALIGN_METADATA: align_metadata,
+        },
         concurrency=concurrency,
+        promotions=promotions,
         stop_event=stop,
         grace=grace,
         stalled_after=stalled_after,

@@ -9,6 +9,8 @@ import os
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from uuid import uuid4
 
@@ -18,8 +20,26 @@ from rag.core.types import Scope
 
 _TEMPORARY = ".put-"
 _TRASH = ".trash-"
+_DAMAGED = ".damaged-"
 _HEX = frozenset("0123456789abcdef")
 _LEFTOVER_SECONDS = 3600.0
+
+
+class BlobCondition(StrEnum):
+    """How a blob was found."""
+
+    WHOLE = "whole"
+    MISSING = "missing"
+    DAMAGED = "damaged"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredBlob:
+    """A blob file as it lies: ``folder`` is its tenant's, ``age`` the seconds since it was last put."""
+
+    folder: str
+    sha256: str
+    age: float
 
 
 class FileBlobs:
@@ -48,13 +68,32 @@ class FileBlobs:
 
         Safe beside a ``put`` of the same bytes: whichever comes first, the put's blob stays.
         """
-        return await asyncio.to_thread(self._discard, scope, ref, older_than)
+        return await asyncio.to_thread(self._discard, self._path(scope, ref), older_than)
+
+    async def condition(self, scope: Scope, ref: BlobRef) -> BlobCondition:
+        """How the blob is, its bytes read through. Raises ``BlobError`` when that cannot be found out."""
+        return await asyncio.to_thread(_condition, self._path(scope, ref))
+
+    async def quarantine(self, scope: Scope, ref: BlobRef) -> None:
+        """Put a damaged blob aside under another name, so that the right bytes can be put in its place."""
+        path = self._path(scope, ref)
+        with _blob_errors():
+            await asyncio.to_thread(path.replace, path.with_name(f"{_DAMAGED}{ref.sha256}"))
+
+    async def stored(self) -> AsyncIterator[list[StoredBlob]]:
+        """Every blob file there is, in lists of one tenant, at most a 256th of its blobs each."""
+        for folder in await asyncio.to_thread(lambda: sorted(self._folder.glob("*/*"))):
+            yield await asyncio.to_thread(_stored, folder)
+
+    async def discard_stored(self, blob: StoredBlob, *, older_than: float) -> bool:
+        """What :meth:`discard` does, of a file as it lies."""
+        path = self._folder / blob.folder / blob.sha256[:2] / blob.sha256
+        return await asyncio.to_thread(self._discard, path, older_than)
 
     def _path(self, scope: Scope, ref: BlobRef) -> Path:
         if len(ref.sha256) != hashlib.sha256().digest_size * 2 or not _HEX.issuperset(ref.sha256):
             raise BlobError("a blob is named by its SHA-256 in hex")
-        tenant = hashlib.sha256(scope.tenant.encode()).hexdigest()[:32]
-        return self._folder / tenant / ref.sha256[:2] / ref.sha256
+        return self._folder / folder_of(scope.tenant) / ref.sha256[:2] / ref.sha256
 
     def _put(self, scope: Scope, content: bytes) -> BlobRef:
         ref = BlobRef(sha256=hashlib.sha256(content).hexdigest(), size=len(content))
@@ -77,8 +116,7 @@ class FileBlobs:
         with _blob_errors():
             self._path(scope, ref).unlink(missing_ok=True)
 
-    def _discard(self, scope: Scope, ref: BlobRef, older_than: float) -> bool:
-        path = self._path(scope, ref)
+    def _discard(self, path: Path, older_than: float) -> bool:
         trash = path.with_name(f"{_TRASH}{uuid4().hex}")
         with _blob_errors(), suppress(FileNotFoundError):
             if time.time() - path.stat().st_mtime < older_than:
@@ -99,6 +137,32 @@ async def open_blobs(folder: Path | str) -> AsyncIterator[FileBlobs]:
     Raises ``DataFolderError`` when it cannot be written, ``StorageFullError`` when the disk is full.
     """
     yield FileBlobs(await asyncio.to_thread(_prepare, Path(folder)))
+
+
+def folder_of(tenant: str) -> str:
+    """The name of the folder in which a tenant's blobs lie."""
+    return hashlib.sha256(tenant.encode()).hexdigest()[:32]
+
+
+def _condition(path: Path) -> BlobCondition:
+    try:
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return BlobCondition.MISSING
+    except OSError as error:
+        raise BlobError(f"the blob folder failed: {error.strerror}") from error
+    return BlobCondition.WHOLE if found == path.name else BlobCondition.DAMAGED
+
+
+def _stored(folder: Path) -> list[StoredBlob]:
+    found, now = [], time.time()
+    for path in folder.iterdir():
+        with suppress(FileNotFoundError):
+            if len(path.name) == hashlib.sha256().digest_size * 2 and _HEX.issuperset(path.name):
+                age = now - path.stat().st_mtime
+                found.append(StoredBlob(folder=folder.parent.name, sha256=path.name, age=age))
+    return found
 
 
 def _prepare(named: Path) -> Path:

@@ -68,7 +68,7 @@ class StoreSettings(_Group):
     @field_validator("options")
     @classmethod
     def _read_options(cls, options: dict[str, Any]) -> dict[str, Any]:
-        return {name: _json_value(value) for name, value in options.items()}
+        return {name: _json_value(value) if _is_variable(name, value) else value for name, value in options.items()}
 
     @property
     def embedded(self) -> bool:
@@ -137,10 +137,25 @@ class IngestSettings(_Group):
     """The worker: how documents are parsed, chunked and retried."""
 
     concurrency: int = Field(2, ge=1, le=64)
-    parse_timeout: float = Field(15.0, gt=0)
+    full_parse_seconds: float = Field(5.0, gt=0, description="then a summary is served")
+    fast_parse_start_seconds: float = Field(3.0, ge=0, description="when the summary is begun beside the full parse")
+    summary_seconds: float = Field(15.0, gt=0, description="from the start; then a fragment is served")
+    fragment_seconds: float = Field(3.0, gt=0, description="what the last tier may take")
+    summary_ttl: float = Field(3600.0, ge=0, description="how long equal bytes get the same summary")
+    fragment_ttl: float = Field(300.0, ge=0, description="how long equal bytes get the same fragment")
+    empty_ttl: float = Field(60.0, ge=0, description="how long equal bytes that parsed to nothing are not tried again")
+    promotion_seconds: float = Field(300.0, gt=0, description="what a full parse in the background may take")
+    promotion_pause: float = Field(30.0, ge=0, description="before the first; doubled after each that failed")
+    promotion_attempts: int = Field(5, ge=0, description="0: degraded documents stay as they are")
+    promotions: int = Field(1, ge=1, le=16, description="full parses in the background at a time")
+    held_bytes: int = Field(512 * MEBIBYTE, ge=MEBIBYTE, description="files that a worker holds in memory at once")
     parse_memory_bytes: int = Field(2048 * MEBIBYTE, ge=64 * MEBIBYTE)
     parse_output_bytes: int = Field(64 * MEBIBYTE, ge=MEBIBYTE)
     max_attempts: int = Field(5, ge=1)
+    queued_documents: int = Field(100_000, ge=1, description="uploads beyond are refused with 429")
+    queued_bytes: int = Field(16 * 1024 * MEBIBYTE, ge=MEBIBYTE, description="uploads beyond are refused with 429")
+    chunker: Literal["recursive", "semantic", "fixed"] = "recursive"
+    chunk_header: bool = Field(default=False, description="embed each chunk below its title and headings")
     chunk_tokens: int = Field(360, ge=32, le=8192, description="the reranker reads 384 with the query")
     chunk_min_tokens: int = Field(32, ge=1)
     chunk_overlap_tokens: int = Field(32, ge=0)
@@ -187,10 +202,16 @@ class Settings(BaseSettings):
         return dict(options)
 
 
-def _json_value(value: Any) -> Any:
+def _is_variable(option: str, value: Any) -> bool:
+    """Whether the option is a variable of its own. Within one of JSON, and in a call, a text is a text already."""
+    variable = _variable(("store", "options", option))
+    return isinstance(value, str) and any(
+        name.upper() == variable and text == value for name, text in os.environ.items()
+    )
+
+
+def _json_value(value: str) -> Any:
     """What a text says, which is all that an environment variable can carry, unless it is just a text."""
-    if not isinstance(value, str):
-        return value
     try:
         return json.loads(value)
     except ValueError:

@@ -23,10 +23,14 @@ from rag.core.types import DocumentState
 PATIENCE = 60.0
 """Seconds that a service may be silent before files fail at their first try."""
 
+BACKLOG_PATIENCE = 600.0
+"""Seconds that a service may take no file because too many wait there."""
+
 _POLLED_TOGETHER = 8
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 1.0
 _FIRST_RETRY, _LONGEST_RETRY = 0.5, 8.0
 _BUSY = frozenset({429, 502, 503, 504})
+_BACKLOG_FULL = "backlog_full"
 _UNSUPPORTED = "unsupported"
 
 
@@ -83,6 +87,7 @@ class Batch:
         upload: Upload,
         *,
         patience: float = PATIENCE,
+        backlog_patience: float = BACKLOG_PATIENCE,
         clock: Callable[[], float] = time.monotonic,
         show: Callable[[str], None] = lambda _: None,
     ) -> None:
@@ -90,6 +95,7 @@ class Batch:
         self._service = service
         self._upload = upload
         self._patience = patience
+        self._backlog_patience = backlog_patience
         self._clock = clock
         self._show = show
         self._answered = clock()
@@ -155,7 +161,11 @@ class Batch:
         if isinstance(error, RefusedError) and error.http_status not in _BUSY:
             self._answered = self._clock()
             return False
-        return self._clock() - self._answered < self._patience
+        silent = self._clock() - self._answered
+        if isinstance(error, RefusedError) and error.refusal == _BACKLOG_FULL:
+            self._show(f"uploaded {self.uploaded}; the service takes more when it has worked some off")
+            return silent < self._backlog_patience
+        return silent < self._patience
 
     async def follow(self, *, timeout: float) -> None:
         """Poll until no document is pending, or nothing has changed for ``timeout`` seconds."""

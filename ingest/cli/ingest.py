@@ -83,14 +83,15 @@ def _discover(paths: Sequence[Path], *, recursive: bool) -> tuple[list[Found], l
 async def _ingest(upload: Any, files: list[Found], faults: list[Fault], *, timeout: float | None) -> list[Row]:
     import asyncio
 
-    from ingest.cli.batch import Batch, ensure_collection
+    from ingest.cli.batch import BACKLOG_PATIENCE, Batch, ensure_collection
     from rag.cli.client import connect
     from rag.cli.output import Progress
 
     progress = Progress()
     async with connect() as service:
         await ensure_collection(service, upload.collection)
-        batch = Batch(service, upload, show=progress.show)
+        patience = BACKLOG_PATIENCE if timeout is None else timeout
+        batch = Batch(service, upload, backlog_patience=patience, show=progress.show)
         try:
             await batch.upload_all(files)
             batch.note_faults(faults)

@@ -1,6 +1,6 @@
 """The parser process: reads a document from its standard input, writes the reply to its standard output.
 
-``python -m ingest.parsing.child MEMORY_BYTES OUTPUT_BYTES PARENT_PID TABLE`` where ``TABLE`` is the table of parsers as
+``python -m ingest.parsing.child MEMORY_BYTES OUTPUT_BYTES PARENT_PID TABLE`` where ``TABLE`` is the table of ways as
 JSON. The first frame it writes says that everything is imported.
 """
 
@@ -9,25 +9,28 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, BinaryIO
 
 from ingest.parsing.confinement import confine, limit_processor_seconds, peak_bytes
 from ingest.parsing.failures import FAILED, MEMORY, OUTPUT
-from ingest.parsing.parsers import load_parsers
+from ingest.parsing.network import leave_network
+from ingest.parsing.ways import Tier, Ways
 from ingest.parsing.wire import PREFIX, Reply, frame, reply_frame
 from rag.core.errors import ParseError, UnsupportedMediaTypeError
 from rag.core.ports import Parser
+
+Parsers = Mapping[tuple[Tier, str], Sequence[Parser]]
 
 
 def main(arguments: list[str]) -> None:
     """Serve until the owner closes the input."""
     memory_bytes, output_bytes, parent = map(int, arguments[:3])
-    table: Mapping[str, str] = json.loads(arguments[3])
     requests, replies = _claim_streams()
-    parsers = load_parsers(table)
+    network = leave_network()
+    parsers = Ways.from_json(json.loads(arguments[3])).load()
     confine(memory_bytes=memory_bytes, parent=parent)
-    _write(replies, frame({"ready": True}))
+    _write(replies, frame({"ready": True, "network": network}))
     while (request := _read(requests)) is not None:
         header, content = request
         limit_processor_seconds(float(header["seconds"]))
@@ -57,9 +60,10 @@ def _write(replies: BinaryIO, content: bytes) -> None:
     replies.flush()
 
 
-def _answer(parsers: Mapping[str, Parser], header: Mapping[str, Any], content: bytes, output_bytes: int) -> bytes:
+def _answer(parsers: Parsers, header: Mapping[str, Any], content: bytes, output_bytes: int) -> bytes:
     media_type = header["media_type"]
-    parser = parsers.get(media_type)
+    chain = parsers.get((Tier(header["tier"]), media_type), ())
+    parser = next(iter(chain[header["number"] :]), None)
     if parser is None:
         return _failure("none", UnsupportedMediaTypeError.code, "documents of this type are not supported")
     name = parser.name

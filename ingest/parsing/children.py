@@ -11,20 +11,19 @@ import json
 import logging
 import os
 import shutil
-import signal
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-import psutil
-
 import ingest
-from ingest.parsing.failures import KILLED, OUTPUT, TIMEOUT
-from ingest.parsing.parsers import PARSERS
+from ingest.parsing.descent import Descent
+from ingest.parsing.failures import KILLED, MEMORY, OUTPUT, TIMEOUT
+from ingest.parsing.folders import FOLDER_PREFIX, evict, is_larger, remove_leftovers, wipe
+from ingest.parsing.ways import Tier, Ways
 from ingest.parsing.wire import MAX_HEADER_BYTES, PREFIX, Reply, WireError, frame_head, read_reply
 from rag.core.errors import CapacityError
 
@@ -36,9 +35,9 @@ _REAP_SECONDS = 10.0
 _RESTART_PAUSE = 1.0
 _SMALL_REPLY = 65_536
 _PIPE_BYTES = 2**20
-_FOLDER_PREFIX = "anchorage-parse-"
-_CLOCK_SECONDS = 2.0
-"""How far the clocks of processes and files may be apart."""
+_WATCH_SECONDS = 0.05
+_LOOKS_A_FOLDER = 4
+"""The folder is measured every so many looks at the memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,19 +48,23 @@ class ChildLimits:
     output_bytes: int
     documents: int = 100
     resident_bytes: int = 512 * 2**20
+    folder_bytes: int = 256 * 2**20
+    folder_entries: int = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A document to parse within ``seconds`` from the moment a child takes it."""
+    """A document to parse within ``seconds`` by the parser of that ``number`` in the tier's chain."""
 
     content: bytes
     source: str
     media_type: str
     seconds: float
+    tier: Tier = Tier.FULL
+    number: int = 0
 
 
-class _Child:
+class Child:
     """One running process."""
 
     def __init__(self, process: Process, folder: Path, limits: ChildLimits) -> None:
@@ -71,23 +74,35 @@ class _Child:
         self._documents = 0
         self._usable = True
         self._killed = False
+        self._descent = Descent(process.pid)
         self.retired = asyncio.Event()
         self.closed = asyncio.Event()
 
-    async def ready(self) -> None:
-        """Return when everything is imported. Raises ``EOFError`` if the process ended instead."""
-        await self._read()
+    async def ready(self) -> str:
+        """How it left the network, once everything is imported. Raises ``EOFError`` if the process ended instead."""
+        greeting, _ = await self._read()
+        return str(json.loads(greeting)["network"])
 
     async def parse(self, request: Request) -> Reply:
-        """Always within the request's seconds, after which the process is gone."""
+        """Always within the request's seconds; a failure is a reply with a code, after which the process is gone."""
         usable, self._usable = self._usable, False
         if not usable:
             raise ValueError("a child that lost its place in the conversation")
+        asking = asyncio.create_task(self._ask(request))
+        watching = asyncio.create_task(self._overstep())
         try:
-            async with asyncio.timeout(request.seconds):
-                reply = await self._ask(request)
-        except TimeoutError:
-            return _failure(TIMEOUT, f"parsing took longer than {request.seconds:g} seconds")
+            await asyncio.wait({asking, watching}, timeout=request.seconds, return_when=asyncio.FIRST_COMPLETED)
+            return self._outcome(asking, watching, request.seconds)
+        finally:
+            if not self._usable:
+                self.kill()
+            await _stop(asking, watching)
+
+    def _outcome(self, asking: asyncio.Task[Reply], watching: asyncio.Task[Reply], seconds: float) -> Reply:
+        if not asking.done():
+            return watching.result() if watching.done() else _late(seconds)
+        try:
+            reply = asking.result()
         except (EOFError, ConnectionError):
             return _failure(KILLED, "the parser process ended while it read the document")
         except _TooLargeError:
@@ -96,8 +111,22 @@ class _Child:
             return _failure(KILLED, "the parser process gave an unreadable reply")
         self._documents += 1
         fresh = self._documents < self._limits.documents and reply.peak_bytes < self._limits.resident_bytes
-        self._usable = fresh
+        self._usable = fresh and self._descent.alone()
         return reply
+
+    async def _overstep(self) -> Reply:
+        """Return once the process ended, or uses more than it may; look every ``_WATCH_SECONDS``."""
+        limits, look = self._limits, 0
+        while self._process.returncode is None:
+            await asyncio.sleep(_WATCH_SECONDS)
+            look += 1
+            if self._descent.resident_bytes() > limits.memory_bytes:
+                return _failure(MEMORY, "the document needs more memory than a parser may use")
+            if look % _LOOKS_A_FOLDER == 0 and await asyncio.to_thread(
+                is_larger, self._folder, size=limits.folder_bytes, entries=limits.folder_entries
+            ):
+                return _failure(OUTPUT, "the parser wrote more temporary files than it may")
+        return _failure(KILLED, "the parser process ended while it read the document")
 
     @property
     def usable(self) -> bool:
@@ -108,7 +137,10 @@ class _Child:
         stdin = self._process.stdin
         if stdin is None:
             raise EOFError
-        header = {"source": request.source, "media_type": request.media_type, "seconds": request.seconds}
+        header = {
+            "source": request.source, "media_type": request.media_type, "seconds": request.seconds,
+            "tier": int(request.tier), "number": request.number,
+        }  # fmt: skip
         stdin.write(frame_head(header, body_size=len(request.content)))
         stdin.write(request.content)
         await stdin.drain()
@@ -128,22 +160,22 @@ class _Child:
 
     async def clear(self) -> None:
         """Wipe its folder."""
-        await asyncio.to_thread(_clear, self._folder)
+        await asyncio.to_thread(wipe, self._folder)
 
     def kill(self) -> None:
-        """End it and everything in its session at once."""
+        """End it and everything it started at once."""
         self._usable = False
         if self._killed:
             return
         self._killed = True
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
+        self._descent.kill()
 
     async def close(self) -> None:
         """Kill, reap, and remove its folder."""
         self.kill()
         try:
             async with asyncio.timeout(_REAP_SECONDS):
+                await asyncio.to_thread(evict, self._folder)
                 await self._end()
         except TimeoutError:
             _logger.warning("a parser process did not end", extra={"action": "parser_not_reaped"})
@@ -168,34 +200,52 @@ class _TooLargeError(Exception):
 class Children:
     """The processes. Made by :func:`open_children`."""
 
-    def __init__(self, *, limits: ChildLimits, parsers: Mapping[str, str]) -> None:
+    def __init__(self, *, most: int, limits: ChildLimits, ways: Ways) -> None:
+        self._most = most
         self._limits = limits
-        self._parsers = parsers
-        self._idle: asyncio.LifoQueue[_Child] = asyncio.LifoQueue()
+        self._ways = ways
+        self._idle: asyncio.LifoQueue[Child] = asyncio.LifoQueue()
+        self._keepers: list[asyncio.Task[None]] = []
+        self._network: str | None = None
 
-    async def parse(self, request: Request) -> Reply:
-        """Have a child parse a document; a failure of any kind is a reply with a code.
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Child]:
+        """One child for one request.
 
-        Raises ``CapacityError`` when no child becomes free in ``TURN_SECONDS``. When this returns or is
-        cancelled, a child that had to be stopped is gone, with its folder.
+        Raises ``CapacityError`` when none becomes free in ``TURN_SECONDS``. When this ends, a child that had
+        to be stopped is gone, with its folder.
         """
         child = await self._take()
         try:
-            reply = await child.parse(request)
+            yield child
             if child.usable:
                 await child.clear()
-            return reply
         finally:
             await self._give_back(child)
 
-    async def _take(self) -> _Child:
+    def grow(self, count: int = 1) -> None:
+        """Own ``count`` more processes, at most ``most`` in all."""
+        for _ in range(min(count, self._most - len(self._keepers))):
+            name = f"parser process {len(self._keepers)}"
+            self._keepers.append(asyncio.create_task(self._keep_one(), name=name))
+
+    async def close(self) -> None:
+        """End all processes."""
+        for keeper in self._keepers:
+            keeper.cancel()
+        await asyncio.wait(self._keepers)
+
+    async def _take(self) -> Child:
         try:
             async with asyncio.timeout(TURN_SECONDS):
-                return await self._idle.get()
+                child = await self._idle.get()
         except TimeoutError as error:
             raise CapacityError("no parser process became free", retry_after=10.0) from error
+        if self._idle.empty():
+            self.grow()
+        return child
 
-    async def _give_back(self, child: _Child) -> None:
+    async def _give_back(self, child: Child) -> None:
         if child.usable:
             self._idle.put_nowait(child)
             return
@@ -205,7 +255,7 @@ class Children:
             async with asyncio.timeout(_REAP_SECONDS):
                 await child.closed.wait()
 
-    async def keep_one(self) -> None:
+    async def _keep_one(self) -> None:
         """Own one process after the other, each until it is used up; runs until cancelled."""
         while True:
             try:
@@ -220,22 +270,28 @@ class Children:
             finally:
                 await child.close()
 
-    async def _start(self) -> _Child:
+    async def _start(self) -> Child:
         """A process that has imported everything."""
-        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
+        folder = Path(tempfile.mkdtemp(prefix=f"{FOLDER_PREFIX}{os.getpid()}-"))
         try:
             process = await self._spawn(folder)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        child = _Child(process, folder, self._limits)
+        child = Child(process, folder, self._limits)
         try:
             async with asyncio.timeout(START_SECONDS):
-                await child.ready()
+                self._note(await child.ready())
         except BaseException:
             await child.close()
             raise
         return child
+
+    def _note(self, network: str) -> None:
+        """Say once how the processes are kept from the network."""
+        if network != self._network:
+            self._network = network
+            _logger.info("parsers have no network: %s", network, extra={"action": "parser_confined"})
 
     async def _spawn(self, folder: Path) -> Process:
         return await asyncio.create_subprocess_exec(
@@ -246,7 +302,7 @@ class Children:
             str(self._limits.memory_bytes),
             str(self._limits.output_bytes),
             str(os.getpid()),
-            json.dumps(dict(self._parsers)),
+            json.dumps(self._ways.to_json()),
             stdin=PIPE,
             stdout=PIPE,
             stderr=DEVNULL,
@@ -274,44 +330,26 @@ def _failure(code: str, message: str) -> Reply:
     return Reply(parser="", peak_bytes=0, code=code, message=message)
 
 
-def _clear(folder: Path) -> None:
-    for entry in folder.iterdir():
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            entry.unlink(missing_ok=True)
+def _late(seconds: float) -> Reply:
+    return _failure(TIMEOUT, f"parsing took longer than {seconds:.3g} seconds")
 
 
-def remove_leftovers(temporary: Path) -> None:
-    """Remove the folders of owners that were killed: no process has their number, or one that began later."""
-    for folder in temporary.glob(f"{_FOLDER_PREFIX}*-*"):
-        owner = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
-        with suppress(FileNotFoundError):
-            if owner.isdigit() and not _owns(int(owner), folder):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _owns(pid: int, folder: Path) -> bool:
-    touched = folder.stat().st_mtime
-    try:
-        return psutil.Process(pid).create_time() <= touched + _CLOCK_SECONDS
-    except psutil.NoSuchProcess:
-        return False
-    except psutil.AccessDenied:
-        return True
+async def _stop(*tasks: asyncio.Task[Reply]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @asynccontextmanager
-async def open_children(
-    *, count: int, limits: ChildLimits, parsers: Mapping[str, str] = PARSERS
-) -> AsyncIterator[Children]:
-    """Own ``count`` processes; opening starts them and returns at once, closing ends them."""
+async def open_children(*, count: int, most: int, limits: ChildLimits, ways: Ways) -> AsyncIterator[Children]:
+    """Own ``count`` processes, and up to ``most`` when they are needed.
+
+    Opening starts them and returns at once, closing ends them.
+    """
     await asyncio.to_thread(remove_leftovers, Path(tempfile.gettempdir()))
-    children = Children(limits=limits, parsers=parsers)
-    keepers = [asyncio.create_task(children.keep_one(), name=f"parser process {number}") for number in range(count)]
+    children = Children(most=most, limits=limits, ways=ways)
+    children.grow(count)
     try:
         yield children
     finally:
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.wait(keepers)
+        await children.close()

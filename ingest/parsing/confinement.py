@@ -9,14 +9,14 @@ import signal
 import sys
 
 _CORE_BYTES = 0
-_FILE_BYTES = 256 * 2**20
+_FILE_BYTES = 128 * 2**20
 _OPEN_FILES = 64
 _SET_PARENT_DEATH_SIGNAL = 1
-_NEW_NETWORK = 0x40000000
+_ADOPT_ORPHANS = 36
 
 
 def confine(*, memory_bytes: int, parent: int) -> None:
-    """Limit memory, files and core dumps, die with ``parent``, and leave the network where that is allowed.
+    """Limit memory, files and core dumps, die with ``parent``, and adopt the orphans among its descendants.
 
     Memory is limited by ``RLIMIT_DATA``: ``RLIMIT_AS`` would count reservations that are never used.
     """
@@ -30,7 +30,7 @@ def confine(*, memory_bytes: int, parent: int) -> None:
     if sys.platform == "linux":
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
-        libc.unshare(_NEW_NETWORK)
+        libc.prctl(_ADOPT_ORPHANS, 1)
     if os.getppid() != parent:
         os._exit(1)
 

@@ -1,100 +1,74 @@
-"""The parser that always ends: each tier is one attempt in a child process, under its own limit.
-
-One tier for now; a further one is a further entry, tried when the one before it gave nothing.
-"""
+"""The parser that always ends: whatever a document does, it does in child processes, tier by tier."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import Literal
 
-from ingest.parsing.children import ChildLimits, Children, Request, open_children
-from ingest.parsing.failures import KILLED, MEMORY, TIMEOUT, DocumentParseError
+from ingest.parsing.children import TURN_SECONDS, ChildLimits, Children, open_children
+from ingest.parsing.fast import FRAGMENTS, SUMMARIES
 from ingest.parsing.parsers import PARSERS
-from ingest.parsing.wire import Reply
-from rag.core.media import FORMATS
+from ingest.parsing.tiers import Course, TierLimits, Upload
+from ingest.parsing.ways import Table, Tier, Ways
+from rag.core.errors import CapacityError
 from rag.core.ports import DocumentParser
-from rag.core.types import ParseAttempt, ParsedDocument, Quality
-from rag.telemetry import STAGE_SECONDS
-
-_EMPTY = "empty_output"
-
-Outcome = Literal["ok", "timeout", "failed", "killed", "empty"]
-_OUTCOMES: Mapping[str | None, Outcome] = {
-    None: "ok", TIMEOUT: "timeout", KILLED: "killed", MEMORY: "killed", _EMPTY: "empty",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tier:
-    """A way to parse, and how many seconds it may take."""
-
-    number: int
-    seconds: float
+from rag.core.types import ParsedDocument
 
 
 class IsolatedParser:
-    """Implements ``DocumentParser`` over child processes."""
+    """Implements ``DocumentParser`` over child processes; ``documents`` are parsed at a time, the others wait."""
 
-    def __init__(self, children: Children, *, tiers: Sequence[Tier]) -> None:
+    def __init__(self, children: Children, *, ways: Ways, limits: TierLimits, documents: int) -> None:
         self._children = children
-        self._tiers = tiers
+        self._ways = ways
+        self._limits = limits
+        self._turns = asyncio.Semaphore(documents)
 
     async def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
-        """The document with its attempts. Raises ``DocumentParseError`` with all of them."""
-        attempts: list[ParseAttempt] = []
-        reply: Reply | None = None
-        for tier in self._tiers:
-            reply, attempt = await self._attempt(tier, content, source, media_type)
-            attempts.append(attempt)
-            if reply.document is not None:
-                return replace(reply.document, attempts=tuple(attempts))
-        raise DocumentParseError(
-            reply.message if reply is not None else None,
-            code=(reply.code if reply is not None else None) or KILLED,
-            attempts=tuple(attempts),
-        )
+        """The best within the limits, with its attempts. Raises ``DocumentParseError`` with all of them."""
+        upload = Upload(content=content, source=source, media_type=media_type)
+        async with self._turn():
+            return await Course(self._children, self._ways, self._limits, upload).parse()
 
-    async def _attempt(self, tier: Tier, content: bytes, source: str, media_type: str) -> tuple[Reply, ParseAttempt]:
-        clock = asyncio.get_running_loop().time
-        began = clock()
-        request = Request(content=content, source=source, media_type=media_type, seconds=tier.seconds)
-        reply = _checked(await self._children.parse(request), content)
-        seconds = clock() - began
-        STAGE_SECONDS.labels("parse").observe(seconds)
-        return reply, ParseAttempt(
-            parser=reply.parser or FORMATS.get(media_type, "none"),
-            tier=tier.number,
-            seconds=round(seconds, 4),
-            outcome=_OUTCOMES.get(reply.code, "failed"),
-            code=reply.code,
-        )
+    async def parse_fully(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
+        """The full document within the limit of a promotion. Raises ``DocumentParseError``."""
+        upload = Upload(content=content, source=source, media_type=media_type)
+        async with self._turn():
+            return await Course(self._children, self._ways, self._limits, upload).parse_fully()
 
-
-def _checked(reply: Reply, content: bytes) -> Reply:
-    """A text of nothing out of something is a failure, unless the parser knows that there is no text."""
-    document = reply.document
-    if document is None or document.text or document.quality is Quality.NO_TEXT or not content.strip():
-        return reply
-    return replace(reply, document=None, code=_EMPTY, message="the document holds no readable text")
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        try:
+            async with asyncio.timeout(TURN_SECONDS):
+                await self._turns.acquire()
+        except TimeoutError as error:
+            raise CapacityError("no parser process became free", retry_after=10.0) from error
+        try:
+            yield
+        finally:
+            self._turns.release()
 
 
 @asynccontextmanager
 async def open_parser(
     *,
-    timeout: float,
+    limits: TierLimits,
     memory_bytes: int,
     output_bytes: int,
-    children: int,
-    parsers: Mapping[str, str] = PARSERS,
+    documents: int,
+    parsers: Table = PARSERS,
+    summaries: Table = SUMMARIES,
+    fragments: Table = FRAGMENTS,
 ) -> AsyncIterator[DocumentParser]:
-    """A parser over ``children`` processes; each document may take ``timeout`` seconds.
+    """A parser of ``documents`` at a time, each of which has two processes where it needs them.
 
-    Opening returns at once, the processes warm up meanwhile. ``parsers`` maps media types to ``module:class``.
+    Opening returns at once, the processes warm up meanwhile. The tables map media types to ``module:class``, or to
+    several that are tried in order. A process and all below it may use ``memory_bytes``.
     """
-    limits = ChildLimits(memory_bytes=memory_bytes, output_bytes=output_bytes)
-    async with open_children(count=children, limits=limits, parsers=parsers) as processes:
-        yield IsolatedParser(processes, tiers=(Tier(number=1, seconds=timeout),))
+    ways = Ways({Tier.FULL: parsers, Tier.SUMMARY: summaries, Tier.FRAGMENT: fragments})
+    allowed = ChildLimits(memory_bytes=memory_bytes, output_bytes=output_bytes)
+    async with open_children(
+        count=min(documents + 1, 2 * documents), most=2 * documents, limits=allowed, ways=ways
+    ) as children:
+        yield IsolatedParser(children, ways=ways, limits=limits, documents=documents)

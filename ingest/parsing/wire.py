@@ -22,6 +22,7 @@ _KINDS = ("text", "table", "code")
 _FORBIDDEN = ("\x00", "\r")
 _MAX_CODE = 64
 _MAX_MESSAGE = 500
+_MAX_STRUCTURE = 2**18
 
 
 class WireError(Exception):
@@ -64,6 +65,7 @@ def reply_frame(reply: Reply) -> bytes:
     paths = list(dict.fromkeys(block.headings for block in document.blocks))
     places = {path: place for place, path in enumerate(paths)}
     header["title"], header["encoding"], header["quality"] = document.title, document.encoding, document.quality.value
+    header["structure"] = dict(document.structure)
     header["paths"] = paths
     header["blocks"] = [
         (block.start, block.end, places[block.headings], block.page, _KINDS.index(block.kind))
@@ -101,7 +103,16 @@ def _document(fields: Mapping[str, Any], body: bytes) -> ParsedDocument:
         title=_optional(fields["title"], _MAX_MESSAGE),
         quality=Quality(fields["quality"]),
         encoding=_optional(fields["encoding"], _MAX_CODE),
+        structure=_structure(fields["structure"]),
     )
+
+
+def _structure(value: object) -> dict[str, Any]:
+    """JSON values as they came, where they are small and can be stored."""
+    encoded = json.dumps(value)
+    if not isinstance(value, dict) or len(encoded) > _MAX_STRUCTURE or "\\u0000" in encoded:
+        raise WireError("not structured metadata")
+    return value
 
 
 def _block(values: list[Any], paths: list[tuple[str, ...]]) -> Block:

@@ -1,4 +1,4 @@
-"""Routes of a collection's documents: listing, reading, metadata, deletion, retry."""
+"""Routes of a collection's documents: listing, reading, metadata, deletion, retry, cancellation."""
 
 from __future__ import annotations
 
@@ -136,8 +136,22 @@ async def _chunks(services: Services, scope: Scope, physical: str, document: UUI
 
 @router.post("/{document}/retry", status_code=202)
 async def retry_document(request: Request, collection: str, document: str) -> Response:
-    """Queue the document again; what is served stays served until the new attempt publishes."""
+    """Start anew in whatever state; what is served stays served until the new attempt publishes.
+
+    A running attempt is stopped, a waiting document is tried at once.
+    """
     services, scope = services_of(request), scope_of(request)
     check_model(await services.catalog.collection(scope, collection), services)
     view = await services.catalog.retry_document(scope, collection, document_id(document))
+    return json_response(document_json(view), 202)
+
+
+@router.post("/{document}/cancel", status_code=202)
+async def cancel_document(request: Request, collection: str, document: str) -> Response:
+    """End what waits or runs for the document; what is served stays served. 409 where there is nothing to end.
+
+    A degraded document stays published and is not promoted any more.
+    """
+    scope = scope_of(request)
+    view = await services_of(request).catalog.cancel_document(scope, collection, document_id(document))
     return json_response(document_json(view), 202)

@@ -45,7 +45,8 @@ class _Intake:
     async def keep(
         self, content: bytes, *, source: str, media_type: str, metadata: Metadata, title: str | None = None
     ) -> Receipt:
-        """First the bytes, durably; then the row and its job in one commit."""
+        """First the bytes, durably; then the row and its job in one commit. Refused while too much waits."""
+        await self.services.catalog.admit(len(content))
         blob = await self.services.blobs.put(self.scope, content)
         return await self.services.catalog.create_document(
             self.scope,
@@ -62,11 +63,13 @@ class _Intake:
 async def add_documents(request: Request, collection: str) -> Response:
     """Take in files (multipart: ``file`` once or more, ``metadata``, ``source``) or a text (JSON).
 
-    202 with the documents as they are queued, 200 when all of their bytes and metadata were already there.
+    202 with the documents as they are queued, 200 when all of their bytes and metadata were already there, 429 with
+    ``Retry-After`` while too many documents or bytes wait to be ingested.
     """
     services, scope = services_of(request), scope_of(request)
     target = await services.catalog.collection(scope, collection)
     check_model(target, services)
+    await services.catalog.check_backlog()
     intake = _Intake(services=services, scope=scope, collection=target)
     kind = content_type(request)
     if kind == "multipart/form-data":

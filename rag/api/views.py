@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rag.core.answers import Answer, Citation, DocumentLabel, SearchResult, Skip
-from rag.core.catalog import CollectionView, DocumentView, JobView, Receipt
+from rag.core.catalog import CollectionView, DocumentView, JobView, PromotionView, Receipt
 from rag.core.filters import dump_metadata
 from rag.core.records import Hit, Record
 
@@ -49,6 +49,8 @@ def document_json(document: DocumentView) -> dict[str, Any]:
         "chunks": document.chunks,
         "characters": document.characters,
         "encoding": document.encoding,
+        "structure": document.structure,
+        "promotion": _promotion_json(document.promotion),
         "attempts": [dict(attempt) for attempt in document.attempts],
         "created_at": document.created_at,
         "updated_at": document.updated_at,
@@ -65,6 +67,12 @@ def _error_json(document: DocumentView) -> dict[str, Any] | None:
     if document.error_code is None:
         return None
     return {"code": document.error_code, "message": document.error_message}
+
+
+def _promotion_json(promotion: PromotionView | None) -> dict[str, Any] | None:
+    if promotion is None:
+        return None
+    return {"attempts": promotion.attempts, "running": promotion.running, "next_at": promotion.next_at}
 
 
 def chunk_json(record: Record) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from uuid import UUID, uuid4
 from psycopg.types.json import Jsonb
 
 from rag.catalog.database import WRITE_SECONDS, Connection, Database
-from rag.catalog.garbage import discard_blobs, discard_document
+from rag.catalog.garbage import discard_blobs, discard_document, discard_generation
 from rag.catalog.queue import Queue
 from rag.catalog.rows import (
     DOCUMENT_COLUMNS,
@@ -33,7 +33,10 @@ from rag.core.types import DocumentState, Metadata, Scope
 
 _FROM = f"documents d JOIN {LIVE} ON c.id = d.collection"
 _IN_COLLECTION = f"c.tenant = %(tenant)s AND c.name = %(name)s AND {VISIBLE}"
-_READ = f"SELECT {DOCUMENT_COLUMNS}, d.text_sha256, d.text_size FROM {_FROM} WHERE {_IN_COLLECTION} AND d.id = %(id)s"
+_READ = (
+    f"SELECT {DOCUMENT_COLUMNS}, d.text_sha256, d.text_size, d.claimed, d.fresh FROM {_FROM} "
+    f"WHERE {_IN_COLLECTION} AND d.id = %(id)s"
+)
 _FILTERED = (
     f"{_IN_COLLECTION} AND (%(state)s::text IS NULL OR d.state = %(state)s) "
     "AND (%(source)s::text IS NULL OR d.source = %(source)s)"
@@ -66,7 +69,18 @@ UPDATE documents SET media_type = %(media_type)s, sha256 = %(sha256)s, size = %(
 """
 _REQUEUE = """
 UPDATE documents SET state = 'queued', stage = NULL, tries = 0, error_code = NULL, error_message = NULL,
-    updated_at = now() WHERE id = %s
+    fresh = %s, promotions = 0, promotion_at = NULL, updated_at = now() WHERE id = %s
+"""
+_CANCEL = """
+UPDATE documents SET state = 'cancelled', stage = NULL, claimed = NULL, claimed_at = NULL, updated_at = now()
+WHERE id = %s
+"""
+_END_PROMOTION = """
+UPDATE documents SET claimed = NULL, claimed_at = NULL, promotion_at = NULL, updated_at = now() WHERE id = %s
+"""
+_REPEAT_PROMOTION = """
+UPDATE documents SET claimed = NULL, claimed_at = NULL, promotions = greatest(promotions - 1, 0), promotion_at = now()
+WHERE id = %s
 """
 _SERVED = "SELECT claimed, generation, sha256, size, text_sha256, text_size FROM documents WHERE id = %s FOR UPDATE"
 
@@ -131,9 +145,9 @@ class Documents:
         await self._requeue(connection, upload["tenant"], existing["id"])
         return existing["id"], False, True
 
-    async def _requeue(self, connection: Connection, tenant: str, document: UUID) -> None:
-        """The running attempt, if any, loses its right with this."""
-        await connection.execute(_REQUEUE, (document,))
+    async def _requeue(self, connection: Connection, tenant: str, document: UUID, *, fresh: bool = False) -> None:
+        """The running attempt or promotion, if any, loses its right with this."""
+        await connection.execute(_REQUEUE, (fresh, document))
         await self._queue.defer_ingest(connection, tenant=tenant, document=document)
 
     async def get_document(self, scope: Scope, collection: str, id: UUID) -> DocumentView:
@@ -180,8 +194,9 @@ class Documents:
     async def update_metadata(self, scope: Scope, collection: str, id: UUID, metadata: Metadata) -> DocumentView:
         """Replace the user metadata, without a new ingest where none is running; bumps the epoch.
 
-        A running attempt carries the old metadata: it loses its right and the document is queued again. The
-        caller writes to the store with ``align_metadata``; a job does it again, should the caller not come to it.
+        A running attempt carries the old metadata: it loses its right and the document is queued again, or its
+        promotion. The caller writes to the store with ``align_metadata``; a job does it again, should the caller
+        not come to it.
         """
         async with self._database.transaction() as connection:
             home = await _collection(connection, scope, collection, lock=True)
@@ -192,7 +207,9 @@ class Documents:
             )
             await connection.execute("UPDATE collections SET epoch = epoch + 1 WHERE id = %s", (home["id"],))
             if before["state"] == DocumentState.RUNNING:
-                await self._requeue(connection, scope.tenant, id)
+                await self._requeue(connection, scope.tenant, id, fresh=before["fresh"])
+            elif before["state"] == DocumentState.PUBLISHED and before["claimed"] is not None:
+                await self._repeat_promotion(connection, scope.tenant, home, before)
             await self._queue.defer_alignment(connection, tenant=scope.tenant, document=id)
             return document_view(await _row(connection, scope, collection, id))
 
@@ -203,13 +220,39 @@ class Documents:
             return None
         return row["physical"], read_metadata(row["metadata"], read_spec(row["spec"]).filterable)
 
+    async def _repeat_promotion(self, connection: Connection, tenant: str, home: Row, row: Row) -> None:
+        await discard_generation(connection, tenant, home["physical"], row["id"], row["claimed"], straggling=True)
+        await connection.execute(_REPEAT_PROMOTION, (row["id"],))
+        await self._queue.defer_promotion(connection, tenant=tenant, document=row["id"])
+
     async def retry_document(self, scope: Scope, collection: str, id: UUID) -> DocumentView:
-        """Queue again what has ended, keeping its history. Raises ``ConflictError`` for what has not."""
+        """Start anew, in whatever state, keeping the history; nothing kept of equal bytes is taken.
+
+        A running attempt loses its right; one that waits to be tried again is tried at once.
+        """
         async with self._database.transaction() as connection:
             before = await _row(connection, scope, collection, id, lock=True)
-            if not DocumentState(before["state"]).terminal:
-                raise ConflictError(f"the document is {before['state']}")
-            await self._requeue(connection, scope.tenant, id)
+            fresh = before["state"] != DocumentState.QUEUED or before["fresh"]
+            await self._requeue(connection, scope.tenant, id, fresh=fresh)
+            return document_view(await _row(connection, scope, collection, id))
+
+    async def cancel_document(self, scope: Scope, collection: str, id: UUID) -> DocumentView:
+        """End what waits or runs for a document; what is served stays served.
+
+        A degraded document stays published and is not promoted any more. Raises ``ConflictError`` where nothing
+        waits or runs.
+        """
+        async with self._database.transaction() as connection:
+            home = await _collection(connection, scope, collection)
+            before = await _row(connection, scope, collection, id, lock=True)
+            ended = DocumentState(before["state"]).terminal
+            if ended and before["promotion_at"] is None:
+                raise ConflictError(f"there is nothing to cancel: the document is {before['state']}")
+            if before["claimed"] is not None:
+                await discard_generation(
+                    connection, scope.tenant, home["physical"], id, before["claimed"], straggling=True
+                )
+            await connection.execute(_END_PROMOTION if ended else _CANCEL, (id,))
             return document_view(await _row(connection, scope, collection, id))
 
     async def delete_document(self, scope: Scope, collection: str, id: UUID) -> None:

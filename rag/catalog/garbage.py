@@ -101,11 +101,13 @@ async def discard_document(
 
 
 async def discard_generation(
-    connection: Connection, tenant: str, physical: int, document: UUID, generation: int
+    connection: Connection, tenant: str, physical: int, document: UUID, generation: int, *, straggling: bool = False
 ) -> None:
-    """One generation of a document is garbage."""
+    """One generation of a document is garbage; once more later when its attempt may be ``straggling``."""
     arguments = {"tenant": tenant, "document": document, "generation": generation, "physical": physical}
     await connection.execute(_DISCARD, arguments | {"delay": 0.0})
+    if straggling:
+        await connection.execute(_DISCARD, arguments | {"delay": _STRAGGLER_SECONDS})
 
 
 async def discard_attempt(connection: Connection, attempt: Attempt) -> None:

@@ -24,7 +24,7 @@ _COUNTS = "SELECT status::text AS status, count(*) AS jobs FROM procrastinate_jo
 _OLDEST = """
 SELECT extract(epoch FROM now() - min(coalesce(j.scheduled_at, e.at)))::float8 AS age FROM procrastinate_jobs j
 JOIN procrastinate_events e ON e.job_id = j.id AND e.type = 'deferred'
-WHERE j.status = 'todo' AND (j.scheduled_at IS NULL OR j.scheduled_at <= now())
+WHERE j.status = 'todo' AND j.task_name <> 'promote_document' AND (j.scheduled_at IS NULL OR j.scheduled_at <= now())
 """
 
 
@@ -44,7 +44,7 @@ class Jobs:
         return {row["status"]: row["jobs"] for row in await self._database.rows(_COUNTS)}
 
     async def oldest_job_age(self) -> float:
-        """Seconds that the oldest job which could run has waited; 0.0 when none does."""
+        """Seconds that the oldest job which could run has waited, promotions left out; 0.0 when none does."""
         row = await self._database.row(_OLDEST)
         return max(0.0, row["age"]) if row and row["age"] is not None else 0.0
 

@@ -1,39 +1,32 @@
-"""The ingest worker's writes: claim, stage, publish, fail. The fence is (state, attempt, generation)."""
+"""How attempts end: published, several of one collection in one commit, or failed. The fence is the claim."""
 
 # ruff: noqa: S608  identifiers are constants of this package, values are parameters
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from psycopg.types.json import Jsonb
+
+from rag.catalog.claims import MINE, Claims, holding_state, identity
 from rag.catalog.database import WRITE_SECONDS, Connection, Database
 from rag.catalog.garbage import discard_attempt, discard_blobs, discard_generation
+from rag.catalog.history import entry, with_entry
 from rag.catalog.queue import Queue
-from rag.catalog.rows import COLLECTION_COLUMNS, LIVE, Row, collection_view, newest_attempts
+from rag.catalog.rows import Row, storable
 from rag.catalog.statistics import add_generations, move_statistics
-from rag.core.catalog import Attempt, BlobRef, CollectionView, Publication
-from rag.core.errors import SupersededError
-from rag.core.filters import read_metadata
-from rag.core.types import DocumentState, Scope
+from rag.core.catalog import Attempt, PromotionPolicy, Publication
 
-TOO_MANY_ATTEMPTS = "too_many_attempts"
-
-_CLAIMABLE = """
-SELECT d.collection, d.source, d.media_type, d.sha256, d.size, d.metadata, d.acl, d.attempt, d.tries, d.claimed,
-    d.generation, d.attempts, c.live FROM documents d JOIN collections c ON c.id = d.collection
-WHERE d.tenant = %s AND d.id = %s AND d.state IN ('queued', 'running') FOR UPDATE OF d
-"""
-_CLAIM = """
-UPDATE documents SET state = 'running', stage = NULL, attempt = attempt + 1, tries = tries + 1,
-    claimed = nextval('generations'), updated_at = now() WHERE id = %s RETURNING attempt, claimed
-"""
-_MINE = "id = %(id)s AND tenant = %(tenant)s AND attempt = %(attempt)s AND state = 'running'"
 _FAIL = """
-UPDATE documents SET state = 'failed', stage = NULL, claimed = NULL, error_code = %(code)s, error_message = %(message)s,
-    attempts = %(attempts)s, updated_at = now() WHERE id = %(id)s
+UPDATE documents SET state = 'failed', stage = NULL, claimed = NULL, claimed_at = NULL, error_code = %(code)s,
+    error_message = %(message)s, attempts = %(attempts)s, updated_at = now() WHERE id = %(id)s
+"""
+_FAIL_PROMOTION = """
+UPDATE documents SET claimed = NULL, claimed_at = NULL, attempts = %(attempts)s,
+    promotion_at = now() + make_interval(secs => %(delay)s::float8), updated_at = now() WHERE id = %(id)s
 """
 _HOME = """
 SELECT c.id AS collection, p.id AS physical FROM physical_collections p
@@ -41,69 +34,60 @@ JOIN collections c ON c.id = p.collection AND c.live = p.id
 WHERE p.name = %s AND c.tenant = %s FOR NO KEY UPDATE OF c
 """
 _CANDIDATES = """
-SELECT id, attempt, state, generation, text_sha256, text_size, attempts FROM documents
+SELECT id, attempt, state, claimed, generation, text_sha256, text_size, attempts FROM documents
 WHERE (tenant = %s) IS TRUE AND id = ANY(%s) ORDER BY id FOR UPDATE
 """
 _FLIP = """
-UPDATE documents SET state = 'published', stage = NULL, tries = 0, claimed = NULL, generation = %(generation)s,
-    title = coalesce(given_title, %(title)s), quality = %(quality)s, text_sha256 = %(text_sha256)s,
-    text_size = %(text_size)s, chunks = %(chunks)s, characters = %(characters)s, encoding = %(encoding)s,
-    error_code = NULL, error_message = NULL, attempts = %(attempts)s, updated_at = now(), published_at = now()
+UPDATE documents SET state = 'published', stage = NULL, tries = 0, fresh = false, claimed = NULL, claimed_at = NULL,
+    generation = %(generation)s, title = coalesce(given_title, %(title)s), quality = %(quality)s,
+    text_sha256 = %(text_sha256)s, text_size = %(text_size)s, chunks = %(chunks)s, characters = %(characters)s,
+    encoding = %(encoding)s, structure = %(structure)s, error_code = %(code)s, error_message = %(message)s,
+    attempts = %(attempts)s, promotions = 0, promotion_at = now() + make_interval(secs => %(delay)s::float8),
+    updated_at = now(), published_at = now()
 WHERE id = %(id)s
 """
 
 
-class Ingestion:
+class Ingestion(Claims):
     """What an ingest worker does to documents."""
 
-    def __init__(self, database: Database, queue: Queue, *, max_attempts: int) -> None:
-        self._database = database
+    def __init__(self, database: Database, queue: Queue, *, max_attempts: int, promotion: PromotionPolicy) -> None:
+        super().__init__(database, max_attempts=max_attempts, promotion=promotion)
         self._queue = queue
-        self._max_attempts = max_attempts
-
-    async def claim(self, tenant: str, document: UUID) -> Attempt | None:
-        """Take the right to process a document, counting the attempt; ``None``: there is nothing to do.
-
-        A running document is claimed anew: its worker died, and what that one still writes is fenced off.
-        One that was claimed ``max_attempts`` times since it was queued ends as ``too_many_attempts``.
-        """
-        async with self._database.transaction() as connection:
-            row = await (await connection.execute(_CLAIMABLE, (tenant, document))).fetchone()
-            if row is None:
-                return None
-            if row["claimed"] is not None:
-                await discard_generation(connection, tenant, row["live"], document, row["claimed"])
-            if row["tries"] >= self._max_attempts:
-                await _give_up(connection, document, row)
-                return None
-            claim = await (await connection.execute(_CLAIM, (document,))).fetchone()
-            view = await _collection(connection, row["collection"])
-        return _attempt(tenant, document, row, claim or {}, view)
-
-    async def stage(self, attempt: Attempt, stage: str) -> None:
-        """Show what is being done. Raises ``SupersededError`` when the attempt lost its right."""
-        async with self._database.transaction() as connection:
-            cursor = await connection.execute(
-                f"UPDATE documents SET stage = %(stage)s, updated_at = now() WHERE {_MINE}",
-                _identity(attempt) | {"stage": stage},
-            )
-            if cursor.rowcount == 0:
-                await discard_attempt(connection, attempt)
-        if cursor.rowcount == 0:
-            raise SupersededError
 
     async def fail(self, attempt: Attempt, *, code: str, message: str, history: Sequence[Mapping[str, Any]]) -> None:
-        """End the attempt as failed; what is served stays served. Nothing happens without the right."""
+        """End the attempt as failed; what is served stays served. Nothing happens without the right.
+
+        A failed promotion leaves its document published, and the next one is queued with a longer pause.
+        """
+        failed = entry(
+            attempt.attempt, "failed", code=code, message=message, parsers=history, promotion=attempt.promotion
+        )
         async with self._database.transaction() as connection:
             await discard_attempt(connection, attempt)
             cursor = await connection.execute(
-                f"SELECT attempts FROM documents WHERE {_MINE} FOR UPDATE", _identity(attempt)
+                f"SELECT attempts, promotions FROM documents WHERE {MINE} FOR UPDATE", identity(attempt)
             )
             row = await cursor.fetchone()
             if row is not None:
-                entry = _entry(attempt.attempt, "failed", code=code, message=message, parsers=list(history))
-                await _fail(connection, attempt.document, row["attempts"], entry)
+                outcome = {"id": attempt.document, "attempts": with_entry(row["attempts"], failed)}
+                if attempt.promotion:
+                    await self._promote_later(connection, attempt, outcome, done=row["promotions"])
+                else:
+                    await connection.execute(_FAIL, outcome | {"code": code, "message": message})
             await self._queue.defer_sweep(connection)
+
+    async def _promote_later(
+        self, connection: Connection, attempt: Attempt, outcome: Mapping[str, Any], *, done: int
+    ) -> None:
+        delay = self._promotion.delay(done)
+        await connection.execute(_FAIL_PROMOTION, dict(outcome) | {"delay": delay})
+        await self._defer_promotion(connection, attempt, delay)
+
+    async def _defer_promotion(self, connection: Connection, attempt: Attempt, delay: float | None) -> None:
+        if delay is not None:
+            at = datetime.now(UTC) + timedelta(seconds=delay)
+            await self._queue.defer_promotion(connection, tenant=attempt.scope.tenant, document=attempt.document, at=at)
 
     async def publish(self, publications: Sequence[Publication]) -> list[bool]:
         """One commit for all of one collection: flip generations, move the statistics, bump the epoch once.
@@ -124,60 +108,12 @@ class Ingestion:
                 if each.attempt.generation not in won:
                     await discard_attempt(connection, each.attempt)
             if home is not None and won:
-                await _flip(connection, home, [each for each in publications if each.attempt.generation in won], rows)
+                winners = [each for each in publications if each.attempt.generation in won]
+                await _flip(connection, home, winners, rows, promotion=self._promotion)
+                for each in winners:
+                    await self._defer_promotion(connection, each.attempt, _delay(each, self._promotion))
             await self._queue.defer_sweep(connection)
         return [each.attempt.generation in won for each in publications]
-
-
-async def _give_up(connection: Connection, document: UUID, row: Row) -> None:
-    message = f"given up after {row['tries']} attempts: each ended without a result"
-    entry = _entry(row["attempt"], "failed", code=TOO_MANY_ATTEMPTS, message=message, parsers=[])
-    await _fail(connection, document, row["attempts"], entry)
-
-
-async def _fail(
-    connection: Connection, document: UUID, kept: Sequence[Mapping[str, Any]], entry: Mapping[str, Any]
-) -> None:
-    outcome = {"code": entry["code"], "message": entry["message"]}
-    await connection.execute(_FAIL, outcome | {"id": document, "attempts": newest_attempts(kept, entry)})
-
-
-def _entry(
-    attempt: int, outcome: str, *, code: str | None, message: str | None, parsers: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
-    """One attempt as the document's history keeps it."""
-    moment = datetime.now(UTC).isoformat(timespec="milliseconds")
-    return {
-        "attempt": attempt, "outcome": outcome, "code": code, "message": message, "at": moment, "parsers": list(parsers)
-    }  # fmt: skip
-
-
-async def _collection(connection: Connection, collection: UUID) -> CollectionView:
-    cursor = await connection.execute(f"SELECT {COLLECTION_COLUMNS} FROM {LIVE} WHERE c.id = %s", (collection,))
-    row = await cursor.fetchone()
-    if row is None:
-        raise SupersededError
-    return collection_view(row)
-
-
-def _attempt(tenant: str, document: UUID, row: Row, claim: Row, view: CollectionView) -> Attempt:
-    return Attempt(
-        document=document,
-        scope=Scope(tenant=tenant, groups=None),
-        collection=view,
-        attempt=claim["attempt"],
-        generation=claim["claimed"],
-        base_generation=row["generation"],
-        source=row["source"],
-        media_type=row["media_type"],
-        blob=BlobRef(sha256=row["sha256"], size=row["size"]),
-        metadata=read_metadata(row["metadata"], view.spec.filterable),
-        acl=tuple(row["acl"]),
-    )
-
-
-def _identity(attempt: Attempt) -> dict[str, Any]:
-    return {"id": attempt.document, "tenant": attempt.scope.tenant, "attempt": attempt.attempt}
 
 
 async def _candidates(connection: Connection, publications: Sequence[Publication]) -> dict[UUID, Row]:
@@ -193,17 +129,25 @@ def _winners(publications: Sequence[Publication], rows: Mapping[UUID, Row]) -> s
         row = rows.get(attempt.document)
         if (
             row is not None
-            and row["state"] == DocumentState.RUNNING
-            and (row["attempt"], row["generation"]) == (attempt.attempt, attempt.base_generation)
+            and row["state"] == holding_state(attempt)
+            and (row["attempt"], row["claimed"]) == (attempt.attempt, attempt.generation)
+            and row["generation"] == attempt.base_generation
         ):
             won.setdefault(attempt.document, attempt.generation)
     return set(won.values())
 
 
-async def _flip(connection: Connection, home: Row, won: Sequence[Publication], rows: Mapping[UUID, Row]) -> None:
+async def _flip(
+    connection: Connection,
+    home: Row,
+    won: Sequence[Publication],
+    rows: Mapping[UUID, Row],
+    *,
+    promotion: PromotionPolicy,
+) -> None:
     await add_generations(connection, won)
     async with connection.cursor() as cursor:
-        await cursor.executemany(_FLIP, [_flipped(each, rows[each.attempt.document]) for each in won])
+        await cursor.executemany(_FLIP, [_flipped(each, rows[each.attempt.document], promotion) for each in won])
     replaced = [(each.attempt, each.attempt.base_generation) for each in won]
     removed = [(attempt, old) for attempt, old in replaced if old is not None]
     added = [each.attempt.generation for each in won]
@@ -217,10 +161,22 @@ async def _flip(connection: Connection, home: Row, won: Sequence[Publication], r
     await connection.execute("UPDATE collections SET epoch = epoch + 1 WHERE id = %s", (home["collection"],))
 
 
-def _flipped(publication: Publication, row: Row) -> dict[str, Any]:
-    attempt, text = publication.attempt, publication.text_blob
-    parsers = [asdict(each) for each in publication.parse_attempts]
-    entry = _entry(attempt.attempt, "published", code=None, message=None, parsers=parsers)
+def _delay(publication: Publication, promotion: PromotionPolicy) -> float | None:
+    """Seconds before what is published is parsed again; ``None``: it is not."""
+    return promotion.delay(0) if publication.quality.degraded else None
+
+
+def _flipped(publication: Publication, row: Row, promotion: PromotionPolicy) -> dict[str, Any]:
+    attempt, text, fault = publication.attempt, publication.text_blob, publication.fault
+    message = f"served as a {publication.quality}: the document could not be read in full" if fault else None
+    published = entry(
+        attempt.attempt,
+        "published",
+        code=fault,
+        message=message,
+        parsers=[asdict(each) for each in publication.parse_attempts],
+        promotion=attempt.promotion,
+    )
     return {
         "id": attempt.document,
         "generation": attempt.generation,
@@ -231,5 +187,9 @@ def _flipped(publication: Publication, row: Row) -> dict[str, Any]:
         "chunks": publication.chunks,
         "characters": publication.characters,
         "encoding": publication.encoding,
-        "attempts": newest_attempts(row["attempts"], entry),
+        "structure": Jsonb(storable(publication.structure)),
+        "code": fault,
+        "message": message,
+        "delay": _delay(publication, promotion),
+        "attempts": with_entry(row["attempts"], published),
     }

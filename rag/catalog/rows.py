@@ -6,15 +6,13 @@ import base64
 import binascii
 import json
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
-
-from rag.core.catalog import BlobRef, CollectionView, DocumentView, IndexStatistics
+from rag.core.catalog import BlobRef, CollectionView, DocumentView, IndexStatistics, PromotionView
 from rag.core.errors import InvalidRequestError
 from rag.core.filters import RESERVED_FIELDS, dump_metadata, read_metadata
 from rag.core.records import CollectionSpec
@@ -22,7 +20,6 @@ from rag.core.types import DocumentState, Metadata, Quality, Scope
 
 Row = Mapping[str, Any]
 
-KEPT_ATTEMPTS = 20
 _LONGEST_NAME = 128
 
 COLLECTION_COLUMNS = (
@@ -33,7 +30,8 @@ LIVE = "collections c JOIN physical_collections p ON p.id = c.live"
 DOCUMENT_COLUMNS = (
     "d.id, c.name AS collection, p.spec::text AS spec, d.source, d.title, d.media_type, d.sha256, d.size, d.metadata, "
     "d.acl, d.state, d.stage, d.quality, d.generation, d.attempt, d.error_code, d.error_message, d.chunks, "
-    "d.characters, d.encoding, d.attempts, d.created_at, d.updated_at, d.published_at"
+    "d.characters, d.encoding, d.attempts, d.created_at, d.updated_at, d.published_at, d.structure, d.promotions, "
+    "d.promotion_at, d.claimed_at IS NOT NULL AS is_claimed"
 )
 VISIBLE = "(%(groups)s::text[] IS NULL OR d.acl = '{}' OR d.acl && %(groups)s::text[])"
 
@@ -98,7 +96,16 @@ def document_view(row: Row) -> DocumentView:
         state=DocumentState(row["state"]),
         quality=Quality(row["quality"]) if row["quality"] else None,
         attempts=tuple(row["attempts"]),
+        structure=row["structure"],
+        promotion=_promotion(row),
     )
+
+
+def _promotion(row: Row) -> PromotionView | None:
+    degraded = row["quality"] is not None and Quality(row["quality"]).degraded
+    if row["state"] != DocumentState.PUBLISHED or not degraded:
+        return None
+    return PromotionView(attempts=row["promotions"], running=row["is_claimed"], next_at=row["promotion_at"])
 
 
 def metadata_json(metadata: Metadata, spec: CollectionSpec) -> dict[str, Any]:
@@ -106,9 +113,15 @@ def metadata_json(metadata: Metadata, spec: CollectionSpec) -> dict[str, Any]:
     return dump_metadata(read_metadata(metadata, spec.filterable))
 
 
-def newest_attempts(kept: Sequence[Mapping[str, Any]], entry: Mapping[str, Any]) -> Jsonb:
-    """The history with one more entry, bounded to the newest."""
-    return Jsonb([*kept, entry][-KEPT_ATTEMPTS:])
+def storable(value: Any) -> Any:
+    """A JSON value without what a database cannot keep in texts: NUL and halves of surrogate pairs."""
+    if isinstance(value, str):
+        return value.replace("\0", "").encode("utf-8", "replace").decode()
+    if isinstance(value, Mapping):
+        return {storable(name): storable(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [storable(part) for part in value]
+    return value
 
 
 def dump_cursor(created_at: datetime, document: UUID) -> str:

@@ -25,13 +25,15 @@ QUEUE = "anchorage"
 INGEST = "ingest_document"
 SWEEP = "sweep"
 ALIGN = "align_metadata"
+PROMOTIONS = "anchorage_promotions"
+PROMOTE = "promote_document"
 
 Handlers: TypeAlias = Mapping[str, Callable[..., Awaitable[None]]]
 
 _FIRST_PAUSE = 2.0
 _LONGEST_PAUSE = 300.0
 _RESTART_SECONDS = 1.0
-_HEARTBEAT_SECONDS = 5.0
+_RELEASE_SECONDS = 5.0
 _POLL_SECONDS = 1.0
 """A job that waited for its lock is announced to nobody when the lock is free."""
 
@@ -51,15 +53,18 @@ class _Again(BaseRetryStrategy):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlan:
-    """What a worker runs and how. ``maintain`` is called every ``maintain_every`` seconds.
+    """What a worker runs and how. ``maintain``, if any, is called every ``maintain_every`` seconds.
 
-    ``release(tenant, document)`` takes back the counted try of a job that an outage ended.
+    ``release(tenant, document)`` takes back the counted try of a job that an outage, or a stop, ended. The worker
+    gives a sign every ``heartbeat`` seconds.
     """
 
+    queue: str
     handlers: Handlers
     concurrency: int
     grace: float
-    maintain: Callable[[], Awaitable[None]]
+    heartbeat: float
+    maintain: Callable[[], Awaitable[None]] | None
     maintain_every: float
     release: Callable[[str, str], Awaitable[None]]
 
@@ -69,13 +74,14 @@ async def run_worker(
 ) -> None:
     """Run jobs until ``stop_event``; a worker that an outage ended is replaced."""
     async with asyncio.TaskGroup() as group:
-        maintenance = group.create_task(_maintain(plan))
+        maintenance = group.create_task(_maintain(plan.maintain, plan.maintain_every)) if plan.maintain else None
         while not stop_event.is_set():
             await _run_once(pool, plan, stop_event)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_RESTART_SECONDS):
                     await stop_event.wait()
-        maintenance.cancel()
+        if maintenance is not None:
+            maintenance.cancel()
 
 
 async def _run_once(pool: psycopg_pool.AsyncConnectionPool[Any], plan: WorkerPlan, stop_event: asyncio.Event) -> None:
@@ -83,13 +89,13 @@ async def _run_once(pool: psycopg_pool.AsyncConnectionPool[Any], plan: WorkerPla
     await app.open_async(pool)
     worker = Worker(
         app,
-        queues=[QUEUE],
+        queues=[plan.queue],
         concurrency=plan.concurrency,
         shutdown_graceful_timeout=plan.grace,
         fetch_job_polling_interval=_POLL_SECONDS,
         delete_jobs="successful",
         install_signal_handlers=False,
-        update_heartbeat_interval=_HEARTBEAT_SECONDS,
+        update_heartbeat_interval=plan.heartbeat,
     )
     running = asyncio.create_task(worker.run())  # type: ignore[no-untyped-call]
     stopping = asyncio.create_task(stop_event.wait())
@@ -110,26 +116,37 @@ async def _run_once(pool: psycopg_pool.AsyncConnectionPool[Any], plan: WorkerPla
 def _app(plan: WorkerPlan) -> App:
     app = App(connector=PsycopgConnector())
     for name, handler in plan.handlers.items():
-        app.task(name=name, queue=QUEUE, retry=_Again())(_task(name, handler, plan))
+        app.task(name=name, queue=plan.queue, retry=_Again())(_task(name, handler, plan))
     return app
 
 
 def _task(name: str, handler: Callable[..., Awaitable[None]], plan: WorkerPlan) -> Callable[..., Awaitable[None]]:
+    counted = name in (INGEST, PROMOTE)
+
     async def run(**arguments: str) -> None:
         try:
             await handler(**arguments)
-        except AnchorageError as error:
-            if name == INGEST and isinstance(error, UpstreamError):
-                await plan.release(arguments["tenant"], arguments["document"])
+        except (UpstreamError, asyncio.CancelledError):
+            if counted:
+                await _release(plan, arguments)
             raise
 
     return run
 
 
-async def _maintain(plan: WorkerPlan) -> None:
+async def _release(plan: WorkerPlan, arguments: Mapping[str, str]) -> None:
+    """Where that fails the try stays counted, and the document is claimed again all the same."""
+    try:
+        async with asyncio.timeout(_RELEASE_SECONDS):
+            await plan.release(arguments["tenant"], arguments["document"])
+    except (AnchorageError, TimeoutError):
+        _logger.warning("a try stays counted", extra={"action": "release_failed"})
+
+
+async def _maintain(maintain: Callable[[], Awaitable[None]], every: float) -> None:
     while True:
         try:
-            await plan.maintain()
+            await maintain()
         except AnchorageError:
             _logger.exception("the queue's upkeep failed", extra={"action": "queue_upkeep_failed"})
-        await asyncio.sleep(plan.maintain_every)
+        await asyncio.sleep(every)

@@ -1,4 +1,4 @@
-"""``anchorage documents``: list, show, delete and retry documents."""
+"""``anchorage documents``: list, show, delete, retry and cancel documents."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ _PAGE = 200
 _COLUMNS = ("id", "source", "state", "quality", "chunks", "error")
 
 
-@click.group(short_help="List, show, delete and retry documents.")
+@click.group(short_help="List, show, delete, retry and cancel documents.")
 @service_options
 def documents() -> None:
-    """List, show, delete and retry the documents of a collection.
+    """List, show, delete, retry and cancel the documents of a collection.
 
     \b
     Examples:
       anchorage documents list -c notes --state failed
       anchorage documents show -c notes 6f1c3f0a-6a55-5d0c-9d0e-1b7f3f4f6c11 --chunks
       anchorage documents retry -c notes 6f1c3f0a-6a55-5d0c-9d0e-1b7f3f4f6c11
+      anchorage documents cancel -c notes 6f1c3f0a-6a55-5d0c-9d0e-1b7f3f4f6c11
     """  # noqa: D301
 
 
@@ -111,6 +112,8 @@ def show_document(*, document: str, collection: str, chunks: bool, as_json: bool
 def _text(value: object) -> str:
     from rag.cli.tables import printable
 
+    if isinstance(value, list | tuple):
+        return "; ".join(map(_text, value))
     if isinstance(value, Mapping):
         return ", ".join(f"{name}: {_text(part)}" for name, part in value.items() if part is not None)
     return printable(" ".join(str(value).split()))
@@ -163,18 +166,32 @@ async def _delete(collection: str, document: str) -> None:
 @service_options
 def retry_document(*, document: str, collection: str, as_json: bool) -> None:
     """Ingest one DOCUMENT again, by its id; what is served now stays until the new attempt is done."""
+    _act(document, collection, "retry", as_json=as_json)
+
+
+@documents.command("cancel")
+@click.argument("document")
+@collection_option
+@json_option
+@service_options
+def cancel_document(*, document: str, collection: str, as_json: bool) -> None:
+    """Stop ingesting one DOCUMENT, by its id; what is served now stays, and a degraded one is left as it is."""
+    _act(document, collection, "cancel", as_json=as_json)
+
+
+def _act(document: str, collection: str, action: str, *, as_json: bool) -> None:
     from rag.cli.client import call
     from rag.cli.output import print_json
 
-    view = call(_retry(collection, document))
+    view = call(_post(collection, document, action))
     if as_json:
         print_json(view)
     else:
         click.echo(f"{view['state']} {view['source']}")
 
 
-async def _retry(collection: str, document: str) -> dict[str, Any]:
+async def _post(collection: str, document: str, action: str) -> dict[str, Any]:
     from rag.cli.client import connect, path
 
     async with connect() as service:
-        return await service.post(path("collections", collection, "documents", document, "retry"))
+        return await service.post(path("collections", collection, "documents", document, action))

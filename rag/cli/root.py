@@ -24,6 +24,7 @@ COMMANDS = "anchorage.commands"
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Run the service": ("up", "serve", "worker", "models", "check-config", "version"),
     "Use a running service": ("ingest", "search", "ask", "collections", "documents", "jobs"),
+    "Keep its data in order": ("doctor", "rebuild"),
 }
 _OTHERS = "More"
 

@@ -47,6 +47,11 @@ def printable(text: str) -> str:
     )
 
 
+def counted(count: int, things: str) -> str:
+    """Return how many: ``things`` is a plural in ``s``, which one of them loses."""
+    return f"{count} {things.removesuffix('s') if count == 1 else things}"
+
+
 def table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Lay rows out under headings; numbers stand at the right, ``None`` is shown as a dash."""
     cells = [[_cell(value) for value in row] for row in rows]

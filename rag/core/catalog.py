@@ -55,8 +55,43 @@ class CollectionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionPolicy:
+    """When degraded documents are parsed again: after ``pause`` seconds, doubled each time, ``attempts`` times."""
+
+    pause: float = 30.0
+    attempts: int = 5
+
+    def delay(self, done: int) -> float | None:
+        """Seconds before the next one when ``done`` were made; ``None``: there is none."""
+        return self.pause * 2**done if done < self.attempts else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogLimits:
+    """How many documents, and how many bytes of them, may wait before uploads are refused."""
+
+    documents: int = 100_000
+    bytes: int = 16 * 2**30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromotionView:
+    """Full parses of a degraded document in the background: those begun, whether one runs, when the next is due.
+
+    ``next_at`` is ``None`` when there is no further one.
+    """
+
+    attempts: int
+    running: bool
+    next_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentView:
-    """A document as the API shows it; ``generation`` is the one being served (``None``: none yet)."""
+    """A document as the API shows it; ``generation`` is the one being served (``None``: none yet).
+
+    ``error_code`` of a published document says what kept it from being full; ``promotion`` is there while it is not.
+    """
 
     id: UUID
     collection: str
@@ -80,6 +115,8 @@ class DocumentView:
     created_at: datetime
     updated_at: datetime
     published_at: datetime | None
+    structure: Mapping[str, Any] = field(default_factory=dict)
+    promotion: PromotionView | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +141,8 @@ class Receipt:
 class Attempt:
     """A worker's right to process a document once: fenced by ``attempt`` and ``base_generation``.
 
-    ``generation`` is new for every attempt; ``base_generation`` is what was served at the claim.
+    ``generation`` is new for every attempt; ``base_generation`` is what was served at the claim. A ``promotion``
+    works on a document that stays published. ``fresh``: results kept of equal bytes are not to be taken.
     """
 
     document: UUID
@@ -118,11 +156,16 @@ class Attempt:
     blob: BlobRef
     metadata: Metadata
     acl: tuple[str, ...]
+    promotion: bool = False
+    fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What a publish makes current: written chunks, their lexical statistics, the parsed text's blob."""
+    """What a publish makes current: written chunks, their lexical statistics, the parsed text's blob.
+
+    ``fault`` is the code that kept a degraded document from being full.
+    """
 
     attempt: Attempt
     chunks: int
@@ -134,6 +177,8 @@ class Publication:
     parse_attempts: tuple[ParseAttempt, ...]
     total_terms: int
     document_counts: Mapping[int, int]
+    fault: str | None = None
+    structure: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

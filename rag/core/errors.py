@@ -2,7 +2,7 @@
 
 AnchorageError
 ├─ ConfigurationError          refuse to start, exit code 2
-│  ├─ UnknownStoreError
+│  ├─ UnknownStoreError · StoreChangedError
 │  ├─ MissingExtraError
 │  ├─ DataFolderError
 │  ├─ DataFolderLockedError
@@ -13,7 +13,7 @@ AnchorageError
 │  ├─ CollectionExistsError 409 · ModelMismatchError 409 · ConflictError 409
 │  ├─ DimensionMismatchError 422 · FilterError 422
 │  ├─ UnsupportedMediaTypeError 415 · TooLargeError 413
-│  └─ OverloadedError 429 (retry_after)
+│  └─ OverloadedError 429 (retry_after) · BacklogFullError 429
 ├─ UpstreamError               a dependency's fault, 503, retryable
 │  ├─ StoreError · CatalogError · BlobError · EmbeddingError · RerankError · GenerationError
 │  ├─ StorageFullError 507
@@ -52,6 +52,12 @@ class UnknownStoreError(ConfigurationError):
     """No installed store has this kind."""
 
     code = "unknown_store"
+
+
+class StoreChangedError(ConfigurationError):
+    """The collections are indexed in another store than the configured one."""
+
+    code = "store_changed"
 
 
 class MissingExtraError(ConfigurationError, ImportError):
@@ -158,6 +164,12 @@ class OverloadedError(RequestError):
     code = "overloaded"
     status = 429
     retryable = True
+
+
+class BacklogFullError(OverloadedError):
+    """Too many documents are waiting to be ingested."""
+
+    code = "backlog_full"
 
 
 class UpstreamError(AnchorageError):

@@ -269,8 +269,11 @@ class Generator(Protocol):
 class Tokenizer(Protocol):
     """The embedder's tokens, with their places in the text."""
 
-    def offsets(self, text: str) -> list[tuple[int, int]]:
-        """``[start, end)`` in code points of each token, in order, without special tokens."""
+    def spans(self, texts: Sequence[str]) -> list[NDArray[np.int64]]:
+        """``[start, end)`` in code points of each text's tokens, in order, shape ``(tokens, 2)``.
+
+        Without special tokens; spans do not overlap, and may be empty. Blocks: many texts at once are cheapest.
+        """
         ...
 
 
@@ -289,7 +292,11 @@ class DocumentParser(Protocol):
     """Parses any supported document within its limits; the tiers and their children stand behind it."""
 
     async def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
-        """Always ends within the limits. Raises ``ParseError``."""
+        """Always ends within the tiers' limits, at a lower quality where it must. Raises ``ParseError``."""
+        ...
+
+    async def parse_fully(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
+        """The full document or nothing, within the longer budget of a promotion. Raises ``ParseError``."""
         ...
 
 
@@ -345,6 +352,14 @@ class IngestCatalog(Protocol):
         """Take the right to process a document, counting the attempt; ``None`` when there is nothing to do."""
         ...
 
+    async def claim_promotion(self, tenant: str, document: UUID) -> Attempt | None:
+        """Take the right to parse a degraded document again while it stays published; ``None``: it is not due."""
+        ...
+
+    async def held(self, attempts: Sequence[Attempt]) -> set[int]:
+        """The generations of those attempts that have their right; one query for all of them."""
+        ...
+
     async def stage(self, attempt: Attempt, stage: str) -> None:
         """Show what is being done. Raises ``SupersededError`` when the attempt lost its right."""
         ...
@@ -357,7 +372,7 @@ class IngestCatalog(Protocol):
         ...
 
     async def fail(self, attempt: Attempt, *, code: str, message: str, history: Sequence[Mapping[str, Any]]) -> None:
-        """End the attempt as failed; what is served stays served."""
+        """End the attempt as failed; what is served stays served. A promotion is queued again, with a longer pause."""
         ...
 
     async def garbage(self, *, limit: int) -> list[Garbage]:

@@ -6,10 +6,10 @@ Times are ``datetime`` in UTC, durations are seconds as ``float``, offsets are U
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,6 +54,11 @@ class Quality(StrEnum):
     SUMMARY = "summary"
     FRAGMENT = "fragment"
     NO_TEXT = "no_text"
+
+    @property
+    def degraded(self) -> bool:
+        """Whether a longer parse may give more."""
+        return self in (Quality.SUMMARY, Quality.FRAGMENT)
 
 
 class DocumentState(StrEnum):
@@ -106,18 +111,25 @@ class Block:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParseAttempt:
-    """One try at parsing: which parser, in which tier, how long, with what outcome."""
+    """One try at parsing: which parser, in which tier, how long, with what outcome.
+
+    ``unneeded``: a better result came while it ran.
+    """
 
     parser: str
     tier: int
     seconds: float
-    outcome: Literal["ok", "timeout", "failed", "killed", "empty"]
+    outcome: Literal["ok", "timeout", "failed", "killed", "empty", "unneeded"]
     code: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedDocument:
-    """The text of a document, NFC, and where its blocks, headings and pages are."""
+    """The text of a document, NFC, and where its blocks, headings and pages are.
+
+    A degraded one (``summary``, ``fragment``) says in ``fault`` which code kept it from being full.
+    ``structure`` is structured metadata of the source as JSON values: pages, headings, dates, counts.
+    """
 
     text: str
     blocks: tuple[Block, ...]
@@ -125,11 +137,16 @@ class ParsedDocument:
     quality: Quality = Quality.FULL
     attempts: tuple[ParseAttempt, ...] = ()
     encoding: str | None = None
+    fault: str | None = None
+    structure: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """The unit embedded and retrieved: ``parsed.text[start:end] == text``."""
+    """The unit embedded and retrieved: ``parsed.text[start:end] == text``.
+
+    ``header`` says where it stands, such as title and section; it is indexed with the text, and no part of it.
+    """
 
     index: int
     text: str
@@ -137,3 +154,9 @@ class Chunk:
     end: int
     page: int | None = None
     headings: tuple[str, ...] = ()
+    header: str = ""
+
+    @property
+    def indexed(self) -> str:
+        """What is embedded and counted for lexical search: the text, below its header where it has one."""
+        return f"{self.header}\n{self.text}" if self.header else self.text

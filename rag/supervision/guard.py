@@ -54,7 +54,12 @@ class Guard:
         while self._process is not None:
             await self._process.wait()
             await asyncio.sleep(_RESPAWN_DELAY)
-            await self.start()
+            starting = asyncio.ensure_future(self.start())
+            try:
+                await asyncio.shield(starting)
+            finally:
+                # A guardian that runs is told what it is there for, whatever comes between.
+                await starting
 
     async def leave(self) -> None:
         """Close the pipe and wait for the guardian's end."""

@@ -13,9 +13,12 @@ from typing import Any
 from rag.blobs import open_blobs
 from rag.catalog import Catalog, open_catalog
 from rag.catalog.embedded import attach_or_own
+from rag.core.catalog import BacklogLimits, PromotionPolicy
 from rag.core.errors import AnchorageError
 from rag.core.ports import Blobs, VectorStore
+from rag.maintenance import confirm_store, require_store_of
 from rag.settings import Settings
+from rag.wiring.store_identity import store_of, write_note
 from stores.measured import MeasuredStore
 from stores.registry import open_store
 
@@ -83,16 +86,23 @@ def _open_catalog(settings: Settings, url: str) -> AbstractAsyncContextManager[C
         pool_size=settings.catalog.pool_size,
         timeout=settings.catalog.timeout,
         max_attempts=settings.ingest.max_attempts,
+        promotion=PromotionPolicy(pause=settings.ingest.promotion_pause, attempts=settings.ingest.promotion_attempts),
+        backlog=BacklogLimits(documents=settings.ingest.queued_documents, bytes=settings.ingest.queued_bytes),
     )
 
 
 @asynccontextmanager
-async def open_storage(settings: Settings) -> AsyncIterator[Storage]:
-    """Catalog, blobs and vector store; an embedded store's process is shared by all that open it here."""
-    async with (
-        open_postgres(settings) as url,
-        _open_catalog(settings, url) as catalog,
-        open_blobs(settings.data_dir / "blobs") as blobs,
-        open_store(settings.store.kind, settings.store_options(catalog_url=url)) as store,
-    ):
-        yield Storage(catalog=catalog, blobs=blobs, store=MeasuredStore(store))
+async def open_storage(settings: Settings, *, moving: bool = False) -> AsyncIterator[Storage]:
+    """Catalog, blobs and vector store; an embedded store's process is shared by all that open it here.
+
+    Raises ``StoreChangedError`` when the collections are indexed in another store, unless they are ``moving``.
+    """
+    configured = store_of(settings)
+    async with open_postgres(settings) as url, _open_catalog(settings, url) as catalog:
+        opening = open_store(settings.store.kind, settings.store_options(catalog_url=url))
+        require_store_of(None if moving else await catalog.noted_store(), configured)
+        async with open_blobs(settings.data_dir / "blobs") as blobs, opening as store:
+            if not moving:
+                await confirm_store(catalog, store, configured)
+                await asyncio.to_thread(write_note, settings, configured)
+            yield Storage(catalog=catalog, blobs=blobs, store=MeasuredStore(store))

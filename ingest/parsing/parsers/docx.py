@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from lxml import etree
@@ -35,20 +35,26 @@ class DocxParser:
 
     def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:  # noqa: ARG002  the port
         """Raises ``ParseError``: ``encrypted``, ``malformed``, ``archive_too_large``."""
-        if content.startswith(_OLE):
-            raise ParseError("the document is encrypted or in the old binary format", code="encrypted")
+        require_package(content)
         package = Package(content)
-        body = next(_children(_xml(package, _main_part(package)), "body"), None)
+        body = next(_children(_xml(package, main_part(package)), "body"), None)
         if body is None:
             raise ParseError("the document has no body", code="malformed")
         assembly = Assembly()
-        reader = _Reader(assembly, _styles(package))
+        reader = _Reader(assembly, heading_levels(package))
         reader.read(body)
         _add_notes(package, assembly)
         return assembly.document(title=_property_title(package) or reader.title)
 
 
-def _main_part(package: Package) -> str:
+def require_package(content: bytes) -> None:
+    """Raises ``ParseError`` with reason ``encrypted`` for what is no package but wraps one."""
+    if content.startswith(_OLE):
+        raise ParseError("the document is encrypted or in the old binary format", code="encrypted")
+
+
+def main_part(package: Package) -> str:
+    """The name of the part that holds the body. Raises ``ParseError``."""
     if _DOCUMENT in package:
         return _DOCUMENT
     for relation in _xml(package, _RELATIONS):
@@ -98,7 +104,7 @@ def _property_title(package: Package) -> str | None:
     return None if title is None else title.text
 
 
-def _styles(package: Package) -> dict[str, int]:
+def heading_levels(package: Package) -> dict[str, int]:
     """Style id to heading level; 0 is the document's title."""
     if "word/styles.xml" not in package:
         return {}
@@ -156,7 +162,7 @@ class _Reader:
     def _paragraph(self, paragraph: Any) -> None:
         text = paragraph_text(paragraph)
         properties = _first(paragraph, "pPr")
-        level = self._level(properties)
+        level = level_of(paragraph, self._styles)
         if level is None and properties is not None and _first(properties, "numPr") is not None and text.strip():
             self._items.append("- " + text.strip())
             return
@@ -168,15 +174,18 @@ class _Reader:
         else:
             self._assembly.add(text)
 
-    def _level(self, properties: Any | None) -> int | None:
-        if properties is None:
-            return None
-        outline = _outline_level(properties)
-        return outline if outline is not None else self._styles.get(_value(_first(properties, "pStyle")) or "")
-
     def _flush(self) -> None:
         self._assembly.add("\n".join(self._items))
         self._items.clear()
+
+
+def level_of(paragraph: Any, styles: Mapping[str, int]) -> int | None:
+    """The heading level of a paragraph, 0 for the document's title, ``None`` for text."""
+    properties = _first(paragraph, "pPr")
+    if properties is None:
+        return None
+    outline = _outline_level(properties)
+    return outline if outline is not None else styles.get(_value(_first(properties, "pStyle")) or "")
 
 
 def _flat(container: Any) -> Iterator[Any]:

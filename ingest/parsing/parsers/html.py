@@ -54,8 +54,7 @@ class HtmlParser:
 
     def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:  # noqa: ARG002  the port
         """Raises ``ParseError``: ``undecodable``, ``empty_output``."""
-        declared = (name.decode("ascii") for name in _CHARSET.findall(content[:_DECLARATION_BYTES]))
-        decoded = decode(content, declared=declared)
+        decoded = decode(content, declared=declared_charsets(content))
         assembly = Assembly()
         tree = _tree(decoded.text)
         if tree is not None:
@@ -66,6 +65,17 @@ class HtmlParser:
         if assembly.empty and decoded.text.strip():
             raise ParseError("the page holds no readable text", code="empty_output")
         return assembly.document(title=_title(tree, decoded.text), encoding=decoded.encoding)
+
+
+def declared_charsets(content: bytes) -> list[str]:
+    """The encodings that the page says it is in."""
+    return [name.decode("ascii") for name in _CHARSET.findall(content[:_DECLARATION_BYTES])]
+
+
+def title_tag(text: str) -> str | None:
+    """What stands in the first title tag."""
+    found = _TITLE.search(text)
+    return found[1] if found else None
 
 
 def _tree(text: str) -> Any | None:
@@ -82,8 +92,7 @@ def _title(tree: Any | None, text: str) -> str | None:
     if tree is not None:
         title: str | None = tree.findtext(".//title")
         return title
-    found = _TITLE.search(text)
-    return found[1] if found else None
+    return title_tag(text)
 
 
 class _Walk:

@@ -43,14 +43,15 @@ class PdfParser:
 
     def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:  # noqa: ARG002  the port
         """Raises ``ParseError``: ``encrypted``, ``malformed``, ``too_many_pages``."""
-        document = _open(content)
+        document = open_pdf(content)
         try:
             return _read(document)
         finally:
             document.close()
 
 
-def _open(content: bytes) -> Any:
+def open_pdf(content: bytes) -> Any:
+    """A pdfium document, to be closed. Raises ``ParseError``: ``encrypted``, ``malformed``, ``too_many_pages``."""
     try:
         document = pypdfium2.PdfDocument(content)
     except pypdfium2.PdfiumError as error:
@@ -64,10 +65,10 @@ def _open(content: bytes) -> Any:
 
 def _read(document: Any) -> ParsedDocument:
     assembly = Assembly(form="NFKC")
-    outline = _Outline(document)
+    outline = Outline(document)
     readable = 0
     for number in range(1, len(document) + 1):
-        text = _page_text(document, number)
+        text = page_text(document, number)
         if text is None:
             continue
         readable += 1
@@ -77,15 +78,16 @@ def _read(document: Any) -> ParsedDocument:
             assembly.add(reflow(piece), page=number)
     if len(document) and not readable:
         raise ParseError("no page of the PDF can be read", code="malformed")
-    return assembly.document(title=_title(document))
+    return assembly.document(title=document_title(document))
 
 
-def _title(document: Any) -> str | None:
+def document_title(document: Any) -> str | None:
+    """The title in the document's data, unless a program made it up."""
     title = title_of(document.get_metadata_dict().get("Title"))
     return None if title is None or _NO_TITLE.search(title) else title
 
 
-def _page_text(document: Any, number: int) -> str | None:
+def page_text(document: Any, number: int) -> str | None:
     """The page's lines, empty if they are garbage; ``None`` if the page cannot be read."""
     try:
         page = document[number - 1]
@@ -133,7 +135,7 @@ def _joint(line: str, following: str, width: int) -> str:
     return "" if re.match(f"[{_CJK}]", line[-1]) and re.match(f"[{_CJK}]", following[0]) else " "
 
 
-class _Outline:
+class Outline:
     """The bookmarks, and where on their pages they are."""
 
     def __init__(self, document: Any) -> None:
@@ -148,6 +150,11 @@ class _Outline:
                 entries.append((page + 1, bookmark.level + 1, title))
         self._entries = sorted(entries, key=lambda entry: entry[0])
         self._pages = [page for page, *_ in self._entries]
+
+    @property
+    def titles(self) -> list[str]:
+        """Of all sections, in the order of their pages."""
+        return [title for _, _, title in self._entries]
 
     def cut(self, page: int, text: str) -> list[tuple[tuple[int, str] | None, str]]:
         """The page's text in pieces, each with the ``(level, title)`` of the section it opens, if any.

@@ -14,7 +14,7 @@ import pytest
 from rag.api.limits import Limits
 from rag.catalog import Catalog
 from rag.catalog.alignment import align_metadata
-from rag.core.errors import CatalogError, StorageFullError, StoreError
+from rag.core.errors import BacklogFullError, CatalogError, StorageFullError, StoreError
 from rag.core.ports import Blobs, VectorStore
 from rag.core.records import ByDocument, CollectionSpec
 from rag.core.types import DocumentState, Scope
@@ -193,7 +193,37 @@ async def test_a_retry_queues_what_has_ended_and_keeps_it_served(service: Runnin
     hits = (await service.http.post(f"{path}/search", json={"query": "text"})).json()["hits"]
     again = await service.http.post(f"{location}/retry")
 
-    assert (response.status_code, response.json()["state"]) == (202, "queued")
+    assert [(each.status_code, each.json()["state"]) for each in (response, again)] == [(202, "queued")] * 2
+    assert [hit["document"] for hit in hits] == [document["id"]]
+
+
+async def test_uploads_are_refused_while_too_much_waits(service: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = await service.collection()
+
+    async def full() -> None:
+        raise BacklogFullError(retry_after=5.0)
+
+    monkeypatch.setattr(service.services.catalog, "check_backlog", full)
+
+    response = await service.http.post(f"{path}/documents", json={"text": "Some text.", "source": "a.txt"})
+
+    assert problem(response) == (429, "backlog_full")
+    assert response.headers["retry-after"] == "5"
+    assert (await service.http.get(f"{path}/documents")).json()["total"] == 0
+
+
+async def test_a_cancelled_document_is_worked_on_no_more_and_keeps_being_served(service: Running) -> None:
+    path = await service.collection()
+    document = await service.document(path, "Some text.")
+    location = f"{path}/documents/{document['id']}"
+    await service.http.post(f"{location}/retry")
+
+    response = await service.http.post(f"{location}/cancel")
+    hits = (await service.http.post(f"{path}/search", json={"query": "text"})).json()["hits"]
+    again = await service.http.post(f"{location}/cancel")
+
+    body = response.json()
+    assert (response.status_code, body["state"], body["terminal"], body["promotion"]) == (202, "cancelled", True, None)
     assert [hit["document"] for hit in hits] == [document["id"]]
     assert problem(again) == (409, "conflict")
 
@@ -271,6 +301,7 @@ async def test_a_source_with_a_nul_character_is_refused_and_nothing_is_kept(serv
         ("GET", "/text", {}),
         ("GET", "/chunks", {}),
         ("POST", "/retry", {}),
+        ("POST", "/cancel", {}),
     ],
 )
 async def test_unknown_foreign_and_malformed_ids_answer_alike(

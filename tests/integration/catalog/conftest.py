@@ -19,7 +19,7 @@ import pytest
 
 from rag.catalog import Catalog, open_catalog
 from rag.catalog.migrate import migrate
-from rag.core.catalog import Attempt, BlobRef, CollectionView, Publication, Receipt
+from rag.core.catalog import Attempt, BlobRef, CollectionView, PromotionPolicy, Publication, Receipt
 from rag.core.records import CollectionSpec
 from rag.core.types import FieldType, ParseAttempt, Quality, Scope
 
@@ -40,7 +40,7 @@ asyncio.run(main())
 """
 
 _TABLES = (
-    "documents", "collections", "garbage", "blob_garbage",
+    "documents", "collections", "garbage", "blob_garbage", "parse_results",
     "procrastinate_periodic_defers", "procrastinate_jobs", "procrastinate_workers",
 )  # fmt: skip
 
@@ -114,7 +114,8 @@ def url(migrated: str) -> str:
 @pytest.fixture
 async def catalog(url: str) -> AsyncIterator[Catalog]:
     """An open catalog on a database of its own."""
-    async with open_catalog(url, pool_size=10, timeout=20.0, max_attempts=3) as opened:
+    promotion = PromotionPolicy(pause=0.0, attempts=2)
+    async with open_catalog(url, pool_size=10, timeout=20.0, max_attempts=3, promotion=promotion) as opened:
         yield opened
 
 
@@ -155,20 +156,27 @@ def upload(catalog: Catalog, scope: Scope, papers: CollectionView) -> Callable[.
 
 
 def _publication(
-    attempt: Attempt, counts: dict[int, int] | None = None, *, chunks: int = 2, text: str = "text"
+    attempt: Attempt,
+    counts: dict[int, int] | None = None,
+    *,
+    chunks: int = 2,
+    text: str = "text",
+    quality: Quality = Quality.FULL,
 ) -> Publication:
     counts = {1: 1, 2: 2} if counts is None else counts
     return Publication(
         attempt=attempt,
         chunks=chunks,
         characters=len(text),
-        quality=Quality.FULL,
+        quality=quality,
         title="A title",
         text_blob=_blob(f"parsed {text}"),
         encoding="utf-8",
         parse_attempts=(ParseAttempt(parser="plain", tier=1, seconds=0.1, outcome="ok"),),
         total_terms=sum(counts.values()) * 3,
         document_counts=counts,
+        fault="parse_timeout" if quality.degraded else None,
+        structure={"pages": 3} if quality.degraded else {},
     )
 
 

@@ -235,18 +235,49 @@ async def test_metadata_changed_while_running_takes_the_right_from_the_attempt(
     assert again.metadata == {"year": 2}
 
 
-async def test_a_retry_is_allowed_when_terminal_and_refused_before(
-    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publish: Callable[..., Any]
+async def test_a_retry_works_in_every_state_and_takes_the_right_from_a_running_attempt(
+    catalog: Catalog,
+    scope: Scope,
+    upload: Callable[..., Any],
+    publish: Callable[..., Any],
+    publication: Callable[..., Any],
 ) -> None:
-    first = await upload("a.txt")
+    document = (await upload("a.txt")).document.id
+
+    queued = await catalog.retry_document(scope, "papers", document)
+    attempt = await catalog.claim("acme", document)
+    running = await catalog.retry_document(scope, "papers", document)
+    lost = await catalog.publish([publication(attempt)])
+    await publish(document)
+    published = await catalog.retry_document(scope, "papers", document)
+
+    assert [each.state for each in (queued, running, published)] == [DocumentState.QUEUED] * 3
+    assert lost == [False]
+    again = await catalog.claim("acme", document)
+    assert (attempt.fresh, again.fresh) == (False, True)
+
+
+async def test_a_cancelled_document_ends_and_what_is_served_stays_served(
+    catalog: Catalog,
+    scope: Scope,
+    upload: Callable[..., Any],
+    publish: Callable[..., Any],
+    publication: Callable[..., Any],
+) -> None:
+    document = (await upload("a.txt", "old")).document.id
+    served = await publish(document)
+    await upload("a.txt", "new")
+    attempt = await catalog.claim("acme", document)
+
+    view = await catalog.cancel_document(scope, "papers", document)
+
+    assert (view.state, view.generation) == (DocumentState.CANCELLED, served)
+    assert await catalog.publish([publication(attempt)]) == [False]
+    assert await catalog.claim("acme", document) is None
+    assert attempt.generation in {each.generation for each in await catalog.garbage(limit=10)}
     with pytest.raises(ConflictError):
-        await catalog.retry_document(scope, "papers", first.document.id)
-    await publish(first.document.id)
-
-    view = await catalog.retry_document(scope, "papers", first.document.id)
-
-    assert view.state is DocumentState.QUEUED
-    assert await catalog.claim("acme", first.document.id) is not None
+        await catalog.cancel_document(scope, "papers", document)
+    assert (await upload("a.txt", "new")).document.state is DocumentState.QUEUED
 
 
 async def test_the_text_is_that_of_the_served_generation(

@@ -41,13 +41,21 @@ async def calls(
         "text_ref": lambda scope: catalog.text_ref(scope, "papers", id),
         "update_metadata": lambda scope: catalog.update_metadata(scope, "papers", id, {"year": 2}),
         "retry_document": lambda scope: catalog.retry_document(scope, "papers", id),
+        "cancel_document": lambda scope: _cancelled(catalog, scope, id),
         "delete_document": lambda scope: catalog.delete_document(scope, "papers", id),
     }
 
 
+async def _cancelled(catalog: Catalog, scope: Scope, id: UUID) -> None:
+    """What has ended is queued for its owner first, so that there is something to cancel."""
+    if scope.tenant != OTHER.tenant:
+        await catalog.retry_document(scope, "papers", id)
+    await catalog.cancel_document(scope, "papers", id)
+
+
 NAMES = (
     "collection", "create_document", "list_documents", "get_document", "text_ref", "update_metadata", "retry_document",
-    "delete_document", "delete_collection",
+    "cancel_document", "delete_document", "delete_collection",
 )  # fmt: skip
 
 

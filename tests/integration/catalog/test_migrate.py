@@ -34,8 +34,9 @@ INSERT INTO term_counts (physical, term, chunks) SELECT id, 5, 2 FROM physical_c
 """
 
 
-async def test_a_database_of_the_first_release_is_upgraded_with_its_rows(empty_url: str) -> None:
-    await migrate(empty_url, up_to=1)
+@pytest.mark.parametrize("version", [1, 3])
+async def test_a_database_of_an_earlier_release_is_upgraded_with_its_rows(empty_url: str, version: int) -> None:
+    await migrate(empty_url, up_to=version)
     with psycopg.connect(empty_url) as connection:
         connection.execute(OLD_ROWS)
     scope = Scope(tenant="acme", groups=None)
@@ -45,6 +46,7 @@ async def test_a_database_of_the_first_release_is_upgraded_with_its_rows(empty_u
         document = await catalog.get_document(scope, "论文", DOCUMENT)
         assert (view.epoch, view.document_counts, view.statistics.chunks) == (5, {4: 1, 5: 2}, 2)
         assert (document.metadata, document.state) == ({"年": 2020}, DocumentState.PUBLISHED)
+        assert (document.promotion, document.structure) == (None, {})
         assert set(await catalog.current(scope, [(DOCUMENT, 1)])) == {DOCUMENT}
 
         await catalog.delete_document(scope, "论文", DOCUMENT)

@@ -153,6 +153,9 @@ async def test_a_document_that_kills_its_workers_is_given_up(
     assert all(claims)
     assert last is None
     assert (view.state, view.error_code, view.attempt) == (DocumentState.FAILED, "too_many_attempts", 3)
+    assert [(each["attempt"], each["outcome"], each["code"]) for each in view.attempts] == [
+        (number, "lost", "worker_ended") for number in (1, 2, 3)
+    ]
 
 
 async def test_a_retry_starts_the_count_of_attempts_again(

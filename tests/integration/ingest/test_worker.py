@@ -8,21 +8,24 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 import psutil
 import pytest
 
+from ingest.parsing import open_parser
 from ingest.wiring import GRACE_SECONDS, open_ingest
 from ingest.worker import run_worker
 from rag.core.catalog import CollectionView, DocumentView, Receipt
-from rag.core.media import detect
+from rag.core.media import TEXT, detect
 from rag.core.records import ByDocument, CollectionSpec
 from rag.core.types import DocumentState, Quality, Scope
 from rag.embedding import HashEmbedder
 from rag.lexical import count_terms, query_weights
 from rag.settings import Settings
-from rag.wiring import Storage
+from rag.wiring import Storage, open_storage
 from tests.unit.ingest.parsing.making import pdf, word
 
 SCOPE = Scope(groups=None)
@@ -65,14 +68,14 @@ async def all_ended(storage: Storage) -> bool:
     return all(view.state.terminal for view in (await views(storage)).values())
 
 
-async def work(settings: Settings, done: Callable[[], Awaitable[bool]]) -> None:
+async def work(settings: Settings, done: Callable[[], Awaitable[bool]], *, grace: float = GRACE_SECONDS) -> None:
     """Run a worker in this process until ``done``."""
     stop = asyncio.Event()
     async with open_ingest(settings) as ingest, asyncio.TaskGroup() as group:
         group.create_task(
             run_worker(
                 ingest.catalog.queue, ingest.pipeline, ingest.sweep, ingest.align, concurrency=2, stop=stop,
-                grace=GRACE_SECONDS, stalled_after=settings.ingest.stalled_after,
+                grace=grace, stalled_after=settings.ingest.stalled_after,
             )
         )  # fmt: skip
         try:
@@ -187,6 +190,88 @@ async def test_a_worker_killed_in_the_middle_loses_nothing_and_leaves_no_parser_
             == 1
         )
     assert [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE] == []
+
+
+@pytest.mark.parametrize("change", ["delete", "cancel", "retry"])
+async def test_a_parser_stops_soon_when_its_document_is_changed(
+    settings: Settings, storage: Storage, model_host: HashEmbedder, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    stuck = {TEXT: "tests.integration.ingest.slow_parser:StuckTextParser"}
+    monkeypatch.setattr("ingest.wiring.open_parser", partial(open_parser, parsers=stuck))
+    patient = settings.model_copy(
+        update={"ingest": settings.ingest.model_copy(update={"full_parse_seconds": 600, "summary_seconds": 600})}
+    )
+    await collection(storage)
+    document = (await upload(storage, "a.txt", "Some text.")).document.id
+    catalog, seen = storage.catalog, list[DocumentView]()
+
+    async def parsing_again() -> bool:
+        page = await catalog.list_documents(SCOPE, "手册")
+        seen[:] = page.items
+        if change == "retry":
+            return all(view.state is DocumentState.RUNNING and view.attempt == 2 for view in seen)
+        return not (await catalog.job_counts()).get("doing")
+
+    async def changed() -> bool:
+        await until(lambda: _parsing(storage, document))
+        await getattr(catalog, f"{change}_document")(SCOPE, "手册", document)
+        await until(parsing_again)
+        return True
+
+    await work(patient, changed, grace=0.1)
+
+    states = {"delete": [], "cancel": [DocumentState.CANCELLED], "retry": [DocumentState.RUNNING]}
+    assert [view.state for view in seen] == states[change]
+    assert _sleeping_children() == []
+
+
+async def test_slow_documents_are_served_degraded_and_then_promoted(
+    settings: Settings, storage: Storage, model_host: HashEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = {TEXT: "tests.integration.ingest.slow_parser:SlowTextParser"}
+    monkeypatch.setattr("ingest.wiring.open_parser", partial(open_parser, parsers=slow))
+    hasty = {"full_parse_seconds": 0.5, "fast_parse_start_seconds": 0.1, "promotion_pause": 0.0}
+    impatient = settings.model_copy(update={"ingest": settings.ingest.model_copy(update=hasty)})
+    async with open_storage(impatient) as own:
+        await collection(own)
+        seen = dict[str, list[Quality | None]](a=[], b=[])
+        await upload(own, "a.txt", "The crane lifts forty tonnes.")
+        await upload(own, "b.txt", "The crane lifts forty tonnes.")
+
+        async def all_full() -> bool:
+            ended = await views(own)
+            for source, qualities in seen.items():
+                view = ended[f"{source}.txt"]
+                if view.generation is not None and view.quality not in qualities:
+                    qualities.append(view.quality)
+            return all(qualities[-1:] == [Quality.FULL] for qualities in seen.values())
+
+        await work(impatient, all_full)
+
+        ended = await views(own)
+    assert seen["a"] == seen["b"] == [Quality.SUMMARY, Quality.FULL]
+    assert {view.state for view in ended.values()} == {DocumentState.PUBLISHED}
+    assert [(view.error_code, view.promotion) for view in ended.values()] == [(None, None)] * 2
+    for view in ended.values():
+        assert [(each["outcome"], each["promotion"]) for each in view.attempts] == [
+            ("published", False), ("published", True),
+        ]  # fmt: skip
+
+
+async def _parsing(storage: Storage, document: UUID) -> bool:
+    return (await storage.catalog.get_document(SCOPE, "手册", document)).stage == "parse"
+
+
+def _sleeping_children() -> list[psutil.Process]:
+    children = psutil.Process().children(recursive=True)
+    return [each for each in children if any("ingest.parsing" in part for part in _command(each))]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 async def test_documents_wait_out_a_model_host_that_is_not_there_yet(

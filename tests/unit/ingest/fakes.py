@@ -49,6 +49,8 @@ class Row:
     history: list[Mapping[str, Any]] = field(default_factory=list)
     stages: list[str] = field(default_factory=list)
     publication: Publication | None = None
+    fresh: bool = False
+    claimed: int | None = None
 
 
 class MemoryCatalog:
@@ -63,6 +65,7 @@ class MemoryCatalog:
         self.commits: list[int] = []
         self.error: Exception | None = None
         self.pending: list[Garbage] = []
+        self.results: dict[tuple[str, str, str], tuple[bytes, float]] = {}
         self._generations = 0
 
     def add(self, blob: BlobRef, *, media_type: str = TEXT, source: str = "notes.txt") -> UUID:
@@ -74,18 +77,40 @@ class MemoryCatalog:
         row = self.rows.get(document)
         if row is None or row.state not in ("queued", "running"):
             return None
+        return self._claimed(document, row, state="running")
+
+    async def claim_promotion(self, tenant: str, document: UUID) -> Attempt | None:
+        row = self.rows.get(document)
+        if row is None or row.publication is None or not row.publication.quality.degraded:
+            return None
+        return self._claimed(document, row, state=row.state)
+
+    def _claimed(self, document: UUID, row: Row, *, state: str) -> Attempt:
         self._generations += 1
         row.attempt += 1
-        row.state = "running"
+        row.state, row.claimed = state, self._generations
+        promotion = state == "published"
         return Attempt(
-            document=document, scope=Scope(tenant=tenant, groups=None), collection=self.view, attempt=row.attempt,
+            document=document, scope=SCOPE, collection=self.view, attempt=row.attempt,
             generation=self._generations, base_generation=row.generation, source=row.source,
-            media_type=row.media_type, blob=row.blob, metadata={}, acl=(),
+            media_type=row.media_type, blob=row.blob, metadata={}, acl=(), promotion=promotion,
+            fresh=promotion or row.fresh,
         )  # fmt: skip
 
     def _owns(self, attempt: Attempt) -> bool:
         row = self.rows.get(attempt.document)
-        return row is not None and row.state == "running" and row.attempt == attempt.attempt
+        state = "published" if attempt.promotion else "running"
+        return row is not None and (row.state, row.attempt, row.claimed) == (state, attempt.attempt, attempt.generation)
+
+    async def held(self, attempts: Sequence[Attempt]) -> set[int]:
+        return {each.generation for each in attempts if self._owns(each)}
+
+    async def keep_result(self, scope: Scope, blob: BlobRef, media_type: str, result: bytes, *, ttl: float) -> None:
+        self.results[scope.tenant, blob.sha256, media_type] = (result, ttl)
+
+    async def kept_result(self, scope: Scope, blob: BlobRef, media_type: str) -> bytes | None:
+        kept = self.results.get((scope.tenant, blob.sha256, media_type))
+        return None if kept is None else kept[0]
 
     async def stage(self, attempt: Attempt, stage: str) -> None:
         if not self._owns(attempt):
@@ -100,13 +125,16 @@ class MemoryCatalog:
         for each, mine in zip(publications, won, strict=True):
             if mine:
                 row = self.rows[each.attempt.document]
-                row.state, row.generation, row.publication, row.code = "published", each.attempt.generation, each, None
+                row.state, row.generation, row.publication = "published", each.attempt.generation, each
+                row.code, row.claimed = each.fault, None
         return won
 
     async def fail(self, attempt: Attempt, *, code: str, message: str, history: Sequence[Mapping[str, Any]]) -> None:
         if self._owns(attempt):
             row = self.rows[attempt.document]
-            row.state, row.code, row.history = "failed", code, list(history)
+            row.history, row.claimed = list(history), None
+            if not attempt.promotion:
+                row.state, row.code = "failed", code
 
     async def garbage(self, *, limit: int) -> list[Garbage]:
         return self.pending[:limit]

@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from ingest.chunking import RecursiveChunker
+from ingest.parse_cache import ParseCache, ResultTimes
 from ingest.parsing import DocumentParseError
 from ingest.pipeline import IngestPipeline
 from ingest.publisher import open_publisher
+from ingest.watch import open_watch
 from rag.core.catalog import IndexStatistics
 from rag.core.errors import CapacityError, EmbeddingError, OverloadedError, StoreError
 from rag.core.media import TEXT
@@ -44,6 +46,9 @@ class InlineParser:
             raise self.result
         parsed = self.result or TextParser().parse(content, source=source, media_type=media_type)
         return replace(parsed, attempts=(ParseAttempt(parser="text", tier=1, seconds=0.1, outcome="ok"),))
+
+    async def parse_fully(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
+        return await self.parse(content, source=source, media_type=media_type)
 
 
 class LeakyStore(MemoryStore):
@@ -109,10 +114,11 @@ async def bench() -> AsyncIterator[Bench]:
     catalog = MemoryCatalog(dimension=embedder.dimension, model=embedder.model, statistics=statistics)
     await store.create_collection(PHYSICAL, catalog.view.spec)
     chunker = RecursiveChunker(WordTokenizer(), max_tokens=40, min_tokens=4, overlap_tokens=0)
-    async with open_publisher(catalog, interval=0.01) as publisher:
+    times = ResultTimes(summary=3600, fragment=300, empty=60)
+    async with open_publisher(catalog, interval=0.01) as publisher, open_watch(catalog, interval=0.01) as watch:
         pipeline = IngestPipeline(
             catalog=catalog, blobs=blobs, store=store, embedder=embedder, parser=parser, chunker=chunker,
-            publisher=publisher, concurrency=1,
+            publisher=publisher, cache=ParseCache(catalog, times), watch=watch, concurrency=1, held_bytes=2**20,
         )  # fmt: skip
         yield Bench(catalog, blobs, store, embedder, parser, pipeline)
 

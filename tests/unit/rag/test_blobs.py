@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from rag.blobs import FileBlobs, open_blobs
+from rag.blobs import BlobCondition, FileBlobs, StoredBlob, folder_of, open_blobs
 from rag.core.catalog import BlobRef
 from rag.core.errors import BlobError, DataFolderError, StorageFullError
 from rag.core.ports import Blobs
@@ -184,3 +184,43 @@ async def test_a_folder_that_cannot_be_made_is_one_clear_error(tmp_path: Path) -
     with pytest.raises(DataFolderError):
         async with open_blobs(tmp_path / "file" / "blobs"):
             pass
+
+
+async def test_a_blob_is_whole_missing_or_damaged(blobs: FileBlobs, tmp_path: Path) -> None:
+    whole, damaged = await blobs.put(SCOPE, b"whole"), await blobs.put(SCOPE, b"right")
+    next(each for each in files(tmp_path) if each.name == damaged.sha256).write_bytes(b"wrong")
+
+    assert await blobs.condition(SCOPE, whole) is BlobCondition.WHOLE
+    assert await blobs.condition(SCOPE, damaged) is BlobCondition.DAMAGED
+    assert await blobs.condition(OTHER, whole) is BlobCondition.MISSING
+
+
+async def test_in_place_of_a_damaged_blob_that_was_put_aside_the_right_bytes_are_put(
+    blobs: FileBlobs, tmp_path: Path
+) -> None:
+    ref = await blobs.put(SCOPE, b"right")
+    [path] = files(tmp_path)
+    path.write_bytes(b"wrong")
+
+    await blobs.quarantine(SCOPE, ref)
+    missing = await blobs.condition(SCOPE, ref)
+    await blobs.put(SCOPE, b"right")
+
+    assert missing is BlobCondition.MISSING
+    assert await blobs.get(SCOPE, ref) == b"right"
+    assert [each.read_bytes() for each in files(tmp_path) if each.name == f".damaged-{ref.sha256}"] == [b"wrong"]
+
+
+async def test_every_stored_blob_is_listed_and_discarded_once_it_is_old(blobs: FileBlobs, tmp_path: Path) -> None:
+    ref = await blobs.put(SCOPE, b"text")
+    await blobs.quarantine(SCOPE, await blobs.put(SCOPE, b"aside"))
+    os.utime(next(each for each in files(tmp_path) if each.name == ref.sha256), (time.time() - 100, time.time() - 100))
+
+    [found] = [each async for stored in blobs.stored() for each in stored]
+    young = await blobs.discard_stored(found, older_than=1000)
+    old = await blobs.discard_stored(found, older_than=50)
+
+    assert found == StoredBlob(folder=folder_of("acme"), sha256=ref.sha256, age=found.age)
+    assert found.age > 50
+    assert (young, old) == (False, True)
+    assert await blobs.condition(SCOPE, ref) is BlobCondition.MISSING

@@ -71,6 +71,12 @@ def test_an_option_of_the_store_is_what_its_text_says(monkeypatch: pytest.Monkey
     }  # fmt: skip
 
 
+def test_texts_within_options_of_one_json_value_stay_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANCHORAGE_STORE__OPTIONS", '{"schema": "1234", "api_key": "true", "timeout": 3}')
+
+    assert load_settings().store.options == {"schema": "1234", "api_key": "true", "timeout": 3}
+
+
 @pytest.mark.parametrize(("kind", "server"), [("qdrant", "url"), ("milvus", "uri")])
 def test_a_store_without_a_server_has_its_engine_in_the_data_folder(tmp_path: Path, kind: str, server: str) -> None:
     embedded = load_settings(data_dir=tmp_path, store={"kind": kind, "options": {"timeout": 3}})

@@ -72,6 +72,32 @@ async def test_every_file_is_uploaded_with_its_source_and_the_metadata(tmp_path:
     assert all(b'{"year": 2024}' in body for body in bodies)
 
 
+async def test_a_full_backlog_is_waited_out_however_long_it_takes_to_shrink(tmp_path: Path) -> None:
+    refusals, shown = [1], list[str]()
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if refusals:
+            refusals.pop()
+            return httpx.Response(429, json={"code": "backlog_full", "detail": "wait"}, headers={"Retry-After": "0"})
+        return httpx.Response(202, json={"documents": [document(source_of(request))]})
+
+    async with batch_on(answer, patience=0.0, show=shown.append) as batch:
+        await batch.upload_all(files(tmp_path, "a.txt"))
+
+    assert states(batch) == {"a.txt": ("published", None)}
+    assert any("takes more when" in line for line in shown)
+
+
+async def test_a_backlog_that_never_shrinks_fails_the_file_with_its_code(tmp_path: Path) -> None:
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(429, json={"code": "backlog_full", "detail": "wait"})
+
+    async with batch_on(answer, backlog_patience=0.0) as batch:
+        await batch.upload_all(files(tmp_path, "a.txt"))
+
+    assert states(batch) == {"a.txt": ("failed", "backlog_full")}
+
+
 async def test_one_refused_file_does_not_stop_the_others(tmp_path: Path) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         source = source_of(request)

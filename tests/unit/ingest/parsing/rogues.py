@@ -5,11 +5,15 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
+
+import psutil
 
 from rag.core.errors import ParseError
 from rag.core.types import Block, ParsedDocument
@@ -18,7 +22,7 @@ MEDIA = {
     name: f"tests.unit.ingest.parsing.rogues:{name}"
     for name in (
         "Polite", "Sleeper", "Spinner", "Deaf", "Allocator", "Forker", "Crasher", "Chatter", "Liar", "Refuser",
-        "Thrower", "Writer", "Silent", "Teller",
+        "Thrower", "Writer", "Silent", "Teller", "Runaway", "Family", "Hoarder", "Late", "Brief", "Caller",
     )
 }  # fmt: skip
 
@@ -116,3 +120,52 @@ class Teller(Polite):
     def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
         text = "\n".join(sorted(os.environ)) + f"\n{Path.cwd()}"
         return ParsedDocument(text=text, blocks=(Block(start=0, end=len(text)),))
+
+
+class Runaway(Polite):
+    def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
+        script = "import os, time; os.fork() and os._exit(0); os.setsid(); time.sleep(3600)"
+        before = set(psutil.Process().children())
+        subprocess.run([sys.executable, "-c", script], check=True)
+        adopted = [process.pid for process in set(psutil.Process().children()) - before]
+        Path(content.decode()).write_text(f"{os.getpid()} {' '.join(map(str, adopted))}\n{os.environ['TMPDIR']}")
+        time.sleep(3600)
+        raise AssertionError
+
+
+class Family(Polite):
+    def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
+        script = "import time; kept = b'x' * (200 * 2**20); time.sleep(3600)"
+        for _ in range(3):
+            subprocess.Popen([sys.executable, "-c", script])
+        time.sleep(3600)
+        raise AssertionError
+
+
+class Hoarder(Polite):
+    def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
+        for number in range(20_000):
+            Path(f"file{number}").touch()
+        time.sleep(3600)
+        raise AssertionError
+
+
+class Late(Polite):
+    """Gives its document after as many seconds as the content says."""
+
+    def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
+        time.sleep(float(content))
+        return Polite().parse(b"whole text", source=source, media_type=media_type)
+
+
+class Brief(Polite):
+    def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
+        return replace(Polite().parse(b"summary", source=source, media_type=media_type), structure={"pages": 3})
+
+
+class Caller(Polite):
+    def parse(self, content: bytes, *, source: str, media_type: str) -> ParsedDocument:
+        with socket.socket() as connection:
+            connection.settimeout(5.0)
+            connection.connect(("127.0.0.1", int(content)))
+        return Polite().parse(b"connected", source=source, media_type=media_type)

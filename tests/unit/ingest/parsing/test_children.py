@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ingest.parsing import DocumentParseError, open_parser
-from ingest.parsing.children import remove_leftovers
+from ingest.parsing import DocumentParseError, TierLimits, open_parser
+from ingest.parsing.folders import remove_leftovers
 from rag.core.ports import DocumentParser
 from rag.core.types import Quality
 from tests.unit.ingest.parsing.rogues import MEDIA
@@ -25,7 +25,7 @@ PATIENCE = 30.0
 @pytest.fixture
 async def parser() -> AsyncIterator[DocumentParser]:
     async with open_parser(
-        timeout=LIMIT, memory_bytes=512 * 2**20, output_bytes=2**20, children=1, parsers=MEDIA
+        limits=TierLimits(full=LIMIT), memory_bytes=512 * 2**20, output_bytes=2**20, documents=1, parsers=MEDIA
     ) as parser:
         yield parser
 
@@ -54,7 +54,7 @@ def status(pid: int) -> str:
         return psutil.STATUS_ZOMBIE
 
 
-@pytest.mark.parametrize("kind", ["Sleeper", "Spinner", "Deaf", "Forker"])
+@pytest.mark.parametrize("kind", ["Sleeper", "Spinner", "Deaf", "Forker", "Runaway"])
 async def test_after_the_limit_no_process_and_no_folder_is_left(
     parser: DocumentParser, tmp_path: Path, kind: str
 ) -> None:
@@ -74,6 +74,8 @@ async def test_after_the_limit_no_process_and_no_folder_is_left(
         ("Crasher", b"", "parser_killed", "killed"),
         ("Allocator", b"", "parse_memory", "killed"),
         ("Chatter", b"5000000", "output_too_large", "failed"),
+        ("Family", b"", "parse_memory", "killed"),
+        ("Hoarder", b"", "output_too_large", "failed"),
         ("Liar", b"x", "parser_killed", "killed"),
         ("Refuser", b"x", "encrypted", "failed"),
         ("Thrower", b"x", "parse_failed", "failed"),
@@ -122,7 +124,9 @@ async def test_cancelling_ends_the_process(parser: DocumentParser, tmp_path: Pat
 async def test_closing_leaves_nothing_behind(tmp_path: Path) -> None:
     before = set(psutil.Process().children())
 
-    async with open_parser(timeout=5.0, memory_bytes=2**30, output_bytes=2**20, children=2, parsers=MEDIA) as parser:
+    async with open_parser(
+        limits=TierLimits(full=5.0), memory_bytes=2**30, output_bytes=2**20, documents=2, parsers=MEDIA
+    ) as parser:
         document = await parser.parse(b"x", source="a", media_type="Writer")
 
     await until(lambda: set(psutil.Process().children()) == before)
@@ -132,7 +136,9 @@ async def test_closing_leaves_nothing_behind(tmp_path: Path) -> None:
 async def test_closing_while_children_still_start_leaves_nothing_behind() -> None:
     before = set(psutil.Process().children())
 
-    async with open_parser(timeout=5.0, memory_bytes=2**30, output_bytes=2**20, children=2, parsers=MEDIA):
+    async with open_parser(
+        limits=TierLimits(full=5.0), memory_bytes=2**30, output_bytes=2**20, documents=2, parsers=MEDIA
+    ):
         await asyncio.sleep(0)
 
     await until(lambda: set(psutil.Process().children()) == before)
@@ -141,7 +147,9 @@ async def test_closing_while_children_still_start_leaves_nothing_behind() -> Non
 async def test_nothing_of_the_owners_environment_reaches_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANCHORAGE_CATALOG__URL", "postgresql://secret")
 
-    async with open_parser(timeout=5.0, memory_bytes=2**30, output_bytes=2**20, children=1, parsers=MEDIA) as parser:
+    async with open_parser(
+        limits=TierLimits(full=5.0), memory_bytes=2**30, output_bytes=2**20, documents=1, parsers=MEDIA
+    ) as parser:
         document = await parser.parse(b"x", source="a", media_type="Teller")
 
     assert "ANCHORAGE" not in document.text
@@ -154,7 +162,9 @@ async def test_names_and_text_of_any_language_pass_unchanged(parser: DocumentPar
 
 
 async def test_several_documents_are_parsed_at_once_by_several_children(tmp_path: Path) -> None:
-    async with open_parser(timeout=10.0, memory_bytes=2**30, output_bytes=2**20, children=2, parsers=MEDIA) as parser:
+    async with open_parser(
+        limits=TierLimits(full=10.0), memory_bytes=2**30, output_bytes=2**20, documents=2, parsers=MEDIA
+    ) as parser:
         documents = await asyncio.gather(
             *(parser.parse(str(number).encode(), source="a", media_type="Polite") for number in range(20))
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.parsing import DocumentParseError, open_parser
+from ingest.parsing import DocumentParseError, TierLimits, open_parser
 from rag.core.errors import UnsupportedMediaTypeError
 from rag.core.media import detect
 from rag.core.ports import DocumentParser
@@ -86,7 +86,9 @@ def documents(shared: Path) -> list[tuple[Path, str]]:
 
 @pytest.fixture
 async def parser() -> AsyncIterator[DocumentParser]:
-    async with open_parser(timeout=60.0, memory_bytes=2**31, output_bytes=64 * 2**20, children=2) as parser:
+    async with open_parser(
+        limits=TierLimits(full=60.0, summary=60.0), memory_bytes=2**31, output_bytes=64 * 2**20, documents=2
+    ) as parser:
         yield parser
 
 

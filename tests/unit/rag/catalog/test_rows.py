@@ -11,12 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rag.catalog.history import KEPT_ATTEMPTS, with_entry
 from rag.catalog.rows import (
-    KEPT_ATTEMPTS,
     collection_name,
     dump_cursor,
     dump_spec,
-    newest_attempts,
     read_cursor,
     read_spec,
 )
@@ -65,7 +64,7 @@ def test_the_length_counts_after_normalisation() -> None:
 
 
 def test_a_history_keeps_its_newest_entries() -> None:
-    history = newest_attempts([{"attempt": n} for n in range(30)], {"attempt": 30})
+    history = with_entry([{"attempt": n} for n in range(30)], {"attempt": 30})
 
     assert [each["attempt"] for each in history.obj] == list(range(31 - KEPT_ATTEMPTS, 31))
 

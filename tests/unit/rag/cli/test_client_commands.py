@@ -208,6 +208,36 @@ def test_a_document_is_shown_with_its_error_attempts_and_chunks(service: Any, an
     assert json.loads(as_json)["chunk_list"] == chunks["chunks"]
 
 
+def test_a_degraded_document_is_shown_with_its_quality_fault_structure_and_promotion(
+    service: Any, anchorage: Anchorage
+) -> None:
+    document = {
+        "id": "d",
+        "source": "a",
+        "state": "published",
+        "quality": "summary",
+        "error": {"code": "parse_timeout"},
+        "structure": {"pages": 3, "headings": ["港口"]},
+        "promotion": {"attempts": 1, "running": False, "next_at": "2026-12-01T00:00:00Z"},
+    }
+    service.answer("GET", "/v1/collections/n/documents/d", document)
+
+    code, output, _ = anchorage("documents", "show", "-c", "n", "d")
+
+    assert code == 0
+    for shown in ("summary", "code: parse_timeout", "headings: 港口", "next_at: 2026-12-01T00:00:00Z"):
+        assert shown in output
+
+
+@pytest.mark.parametrize(("action", "state"), [("retry", "queued"), ("cancel", "cancelled")])
+def test_a_document_is_retried_and_cancelled_by_its_id(
+    service: Any, anchorage: Anchorage, action: str, state: str
+) -> None:
+    service.answer("POST", f"/v1/collections/n/documents/d/{action}", {"id": "d", "source": "a.txt", "state": state})
+
+    assert anchorage("documents", action, "-c", "n", "d") == (0, f"{state} a.txt\n", "")
+
+
 def test_stuck_jobs_are_asked_for_and_marked(service: Any, anchorage: Anchorage) -> None:
     job = {"id": 1, "task": "ingest_document", "status": "doing", "document": "d", "attempts": 2, "stuck": True}
     service.answer("GET", "/v1/jobs", {"jobs": [job], "counts": {"doing": 1}})
