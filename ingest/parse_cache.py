@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -12,6 +13,8 @@ from typing import Any, Protocol
 from rag.core.catalog import Attempt, BlobRef
 from rag.core.errors import ParseError
 from rag.core.types import Block, ParseAttempt, ParsedDocument, Quality, Scope
+
+_logger = logging.getLogger(__name__)
 
 PARSER = "cache"
 EMPTY_CODES = frozenset({"empty_output", "no_text"})
@@ -65,7 +68,12 @@ class ParseCache:
         if attempt.fresh:
             return None
         kept = await self._catalog.kept_result(attempt.scope, attempt.blob, attempt.media_type)
-        return None if kept is None else await asyncio.to_thread(_read, kept)
+        try:
+            return None if kept is None else await asyncio.to_thread(_read, kept)
+        except (KeyError, TypeError, ValueError, zlib.error):
+            # Another version kept it; the bytes are there to be parsed.
+            _logger.warning("a kept result cannot be read", extra={"action": "parse_result_unreadable"})
+            return None
 
     async def keep(self, attempt: Attempt, parsed: ParsedDocument) -> None:
         """Keep what is not full."""

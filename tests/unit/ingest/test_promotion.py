@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from uuid import UUID
@@ -158,6 +159,18 @@ async def test_equal_bytes_get_the_degraded_result_without_another_parse(bench: 
     assert {(record.text, record.headings, record.page) for record in records} == {
         (SUMMARY.text, ("港口", "Tariff"), 2)
     }
+
+
+@pytest.mark.parametrize("kept", [b"", b"no zlib", zlib.compress(b"{"), zlib.compress(b'{"quality": "summary"}')])
+async def test_a_kept_result_that_cannot_be_read_is_parsed_anew(bench: Bench, kept: bytes) -> None:
+    first, second = await bench.upload(), await bench.upload()
+    await bench.pipeline.process(TENANT, first)
+    bench.catalog.results.update({key: (kept, ttl) for key, (_, ttl) in bench.catalog.results.items()})
+
+    await bench.pipeline.process(TENANT, second)
+
+    assert bench.parser.calls == ["parse", "parse"]
+    assert bench.catalog.rows[second].state == "published"
 
 
 async def test_other_bytes_another_type_and_a_retry_are_parsed(bench: Bench) -> None:

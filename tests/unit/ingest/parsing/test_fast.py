@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -9,8 +10,10 @@ import pytest
 from ingest.parsing.fast import FRAGMENTS, SUMMARIES
 from ingest.parsing.fast.fragment import MAX_CHARACTERS
 from ingest.parsing.parsers import load_parsers
-from rag.core.media import CSV, HTML, MARKDOWN, PDF, TEXT
+from rag.core.errors import ParseError
+from rag.core.media import CSV, DOCX, HTML, MARKDOWN, PDF, TEXT
 from rag.core.types import ParsedDocument
+from tests.unit.ingest.parsing.making import pdf, word
 
 ENCODINGS = ("utf-8", "utf-8-sig", "gb18030", "utf-16", "utf-32", "utf-32-be")
 
@@ -27,10 +30,8 @@ def test_every_type_with_a_summary_has_a_fragment() -> None:
     assert SUMMARIES.keys() == FRAGMENTS.keys()
 
 
-@pytest.mark.parametrize("media_type", sorted(SUMMARIES))
+@pytest.mark.parametrize("media_type", [TEXT, MARKDOWN, CSV, HTML])
 def test_blocks_tile_the_text_of_a_summary(media_type: str) -> None:
-    if media_type not in (TEXT, MARKDOWN, CSV, HTML):
-        pytest.skip("made of bytes by a library")
     document = summary("# 标题\n\n第一段。\n\nlast paragraph, 2026-11-30\n".encode(), media_type)
 
     places = [(block.start, block.end) for block in document.blocks]
@@ -82,6 +83,33 @@ def test_a_fragment_is_the_beginning_and_no_more(media_type: str) -> None:
     assert len(document.text) == MAX_CHARACTERS
 
 
-def test_a_pdf_that_needs_a_password_has_no_summary_either() -> None:
-    with pytest.raises(Exception, match="cannot be read"):
-        summary(b"%PDF-1.7 nothing", PDF)
+def test_a_summary_and_a_fragment_of_a_pdf_hold_its_text_and_its_number_of_pages() -> None:
+    content = pdf([["first page of the tariff"], ["second page of the tariff"]])
+
+    short, raw = summary(content, PDF), fragment(content, PDF)
+
+    assert short.structure["pages"] == short.structure["pages_read"] == 2
+    assert [block.page for block in short.blocks] == [1, 2]
+    assert "second page of the tariff" in raw.text
+
+
+def test_a_summary_and_a_fragment_of_a_word_document_hold_its_paragraphs() -> None:
+    content = word(lambda document: [document.add_heading("Tariff", 1), document.add_paragraph("950 euros 欧元")])
+
+    short, raw = summary(content, DOCX), fragment(content, DOCX)
+
+    assert short.structure["headings"] == ["Tariff"]
+    assert short.structure["read_to_the_end"]
+    assert "950 euros 欧元" in short.text
+    assert raw.text.split() == ["Tariff", "950", "euros", "欧元"]
+
+
+@pytest.mark.parametrize("read", [summary, fragment])
+@pytest.mark.parametrize(("media_type", "content"), [(PDF, b"%PDF-1.7 nothing"), (DOCX, b"PK\x03\x04 nothing")])
+def test_what_cannot_be_read_has_neither(
+    read: Callable[[bytes, str], ParsedDocument], media_type: str, content: bytes
+) -> None:
+    with pytest.raises(ParseError) as refused:
+        read(content, media_type)
+
+    assert refused.value.reason == "malformed"
