@@ -7,6 +7,7 @@ import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import psutil
@@ -22,11 +23,21 @@ LIMIT = 1.5
 PATIENCE = 30.0
 
 
+def opened(*, seconds: float) -> AbstractAsyncContextManager[DocumentParser]:
+    return open_parser(
+        limits=TierLimits(full=seconds), memory_bytes=512 * 2**20, output_bytes=2**20, documents=1, parsers=MEDIA
+    )
+
+
 @pytest.fixture
 async def parser() -> AsyncIterator[DocumentParser]:
-    async with open_parser(
-        limits=TierLimits(full=LIMIT), memory_bytes=512 * 2**20, output_bytes=2**20, documents=1, parsers=MEDIA
-    ) as parser:
+    async with opened(seconds=PATIENCE) as parser:
+        yield parser
+
+
+@pytest.fixture
+async def hasty_parser() -> AsyncIterator[DocumentParser]:
+    async with opened(seconds=LIMIT) as parser:
         yield parser
 
 
@@ -56,12 +67,12 @@ def status(pid: int) -> str:
 
 @pytest.mark.parametrize("kind", ["Sleeper", "Spinner", "Deaf", "Forker", "Runaway"])
 async def test_after_the_limit_no_process_and_no_folder_is_left(
-    parser: DocumentParser, tmp_path: Path, kind: str
+    hasty_parser: DocumentParser, tmp_path: Path, kind: str
 ) -> None:
     note = tmp_path / "note"
 
     with pytest.raises(DocumentParseError) as caught:
-        await parser.parse(str(note).encode(), source="a", media_type=kind)
+        await hasty_parser.parse(str(note).encode(), source="a", media_type=kind)
 
     assert caught.value.reason == "parse_timeout"
     assert [attempt.outcome for attempt in caught.value.attempts] == ["timeout"]
@@ -125,7 +136,7 @@ async def test_closing_leaves_nothing_behind(tmp_path: Path) -> None:
     before = set(psutil.Process().children())
 
     async with open_parser(
-        limits=TierLimits(full=5.0), memory_bytes=2**30, output_bytes=2**20, documents=2, parsers=MEDIA
+        limits=TierLimits(full=PATIENCE), memory_bytes=2**30, output_bytes=2**20, documents=2, parsers=MEDIA
     ) as parser:
         document = await parser.parse(b"x", source="a", media_type="Writer")
 
@@ -137,7 +148,7 @@ async def test_closing_while_children_still_start_leaves_nothing_behind() -> Non
     before = set(psutil.Process().children())
 
     async with open_parser(
-        limits=TierLimits(full=5.0), memory_bytes=2**30, output_bytes=2**20, documents=2, parsers=MEDIA
+        limits=TierLimits(full=PATIENCE), memory_bytes=2**30, output_bytes=2**20, documents=2, parsers=MEDIA
     ):
         await asyncio.sleep(0)
 
@@ -148,7 +159,7 @@ async def test_nothing_of_the_owners_environment_reaches_a_child(monkeypatch: py
     monkeypatch.setenv("ANCHORAGE_CATALOG__URL", "postgresql://secret")
 
     async with open_parser(
-        limits=TierLimits(full=5.0), memory_bytes=2**30, output_bytes=2**20, documents=1, parsers=MEDIA
+        limits=TierLimits(full=PATIENCE), memory_bytes=2**30, output_bytes=2**20, documents=1, parsers=MEDIA
     ) as parser:
         document = await parser.parse(b"x", source="a", media_type="Teller")
 
@@ -163,7 +174,7 @@ async def test_names_and_text_of_any_language_pass_unchanged(parser: DocumentPar
 
 async def test_several_documents_are_parsed_at_once_by_several_children(tmp_path: Path) -> None:
     async with open_parser(
-        limits=TierLimits(full=10.0), memory_bytes=2**30, output_bytes=2**20, documents=2, parsers=MEDIA
+        limits=TierLimits(full=PATIENCE), memory_bytes=2**30, output_bytes=2**20, documents=2, parsers=MEDIA
     ) as parser:
         documents = await asyncio.gather(
             *(parser.parse(str(number).encode(), source="a", media_type="Polite") for number in range(20))
