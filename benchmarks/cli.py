@@ -20,6 +20,7 @@ BENCHMARKS = {
     "recall": "recall@10 of each store at its defaults, plain and under filters of 50 to 0.1 %",
     "adapters": "throughput and latency of each store against its own client, used by hand",
     "chunking": "recursive, semantic and fixed chunks of the same mean size, with and without headers",
+    "breaker": "whether one probe goes through, and a million random steps against a plain model",
     "hangs": "how soon parsers that hang are gone after their limit, and what is left of them",
     "lexical": "whether the stores agree on lexical search, and what it costs at ten times the rows",
 }

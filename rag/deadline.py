@@ -1,13 +1,24 @@
-"""One deadline a request, divided over its stages."""
+"""One deadline a request, divided over its stages.
+
+What a stage may take is also told, in a context variable, to what is called within it: a wrapper of a port that ends
+a call just before the stage would know that the backend was late, and not the caller gone.
+"""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from rag.core.errors import DeadlineExceededError
+
+PATIENCE_SECONDS = 0.5
+"""What says nothing for as long is at fault itself; cut off before, the caller's deadline was too short for it."""
+
+_AHEAD_SECONDS = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,3 +56,22 @@ class Deadline:
         """Raise ``DeadlineExceededError``, naming the stage that would have come next, when no time is left."""
         if self.expired:
             raise DeadlineExceededError(f"the deadline passed before {stage}")
+
+
+_stage: ContextVar[Deadline | None] = ContextVar("stage", default=None)
+
+
+@contextmanager
+def stage_within(seconds: float) -> Iterator[None]:
+    """What is called in the ``with`` body has ``seconds``."""
+    token = _stage.set(Deadline.after(seconds))
+    try:
+        yield
+    finally:
+        _stage.reset(token)
+
+
+def stage_seconds() -> float | None:
+    """What is left to the stage that this is called in, less the moment that telling it takes; ``None`` outside."""
+    stage = _stage.get()
+    return None if stage is None else max(0.0, stage.remaining() - _AHEAD_SECONDS)

@@ -119,6 +119,13 @@ class GenerationSettings(_Group):
     managed: bool = True
 
 
+class BreakerSettings(_Group):
+    """When a model that fails is left alone, and for how long."""
+
+    failures: int = Field(5, ge=1, description="in a row")
+    recovery: float = Field(60.0, gt=0, description="seconds; doubled after each probe that failed, up to 300")
+
+
 class SearchSettings(_Group):
     """Defaults and limits of the query path."""
 
@@ -179,6 +186,7 @@ class Settings(BaseSettings):
     embedding: EmbeddingSettings = EmbeddingSettings()
     rerank: RerankSettings = RerankSettings()
     generation: GenerationSettings = GenerationSettings()
+    breaker: BreakerSettings = BreakerSettings()
     search: SearchSettings = SearchSettings()
     ingest: IngestSettings = IngestSettings()
 

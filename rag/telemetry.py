@@ -50,6 +50,15 @@ DEGRADED_ANSWERS = Counter(
 RETRIEVED_CHUNKS = Histogram(
     "rag_retrieved_chunks", "Hits of a search; zero means nothing was found.", buckets=_COUNTS, registry=REGISTRY
 )
+BREAKER_STATE = Gauge(
+    "rag_circuit_breaker_state", "1 for the state that the breaker is in.", ("breaker", "state"), registry=REGISTRY
+)
+BREAKER_TRANSITIONS = Counter(
+    "rag_circuit_breaker_transitions_total", "Changes of state.", ("breaker", "to"), registry=REGISTRY
+)
+BREAKER_REJECTED = Counter(
+    "rag_circuit_breaker_rejected_total", "Calls that a breaker refused.", ("breaker", "reason"), registry=REGISTRY
+)
 SHED = Counter("rag_shed_total", "Work refused to stay within a bound.", ("reason",), registry=REGISTRY)
 
 INGEST_DOCUMENTS = Counter(

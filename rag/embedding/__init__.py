@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rag.embedding.guarded import GuardedEmbedder
 from rag.embedding.hashing import HashEmbedder, hash_dimension
 from rag.embedding.host import create_model_host
 from rag.embedding.local import LocalEmbedder, open_local_embedder
@@ -9,6 +10,7 @@ from rag.embedding.remote import RemoteEmbedder, open_remote_embedder
 from rag.embedding.tokenizer import load_tokenizer
 
 __all__ = [
+    "GuardedEmbedder",
     "HashEmbedder",
     "LocalEmbedder",
     "RemoteEmbedder",

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from rag.core.answers import Skip
 from rag.core.errors import AnchorageError, DeadlineExceededError, DegradedError, OverloadedError, UpstreamError
-from rag.deadline import Deadline
+from rag.deadline import PATIENCE_SECONDS, Deadline, stage_within
 from rag.telemetry import DEGRADED_ANSWERS
 
 logger = logging.getLogger(__name__)
@@ -19,9 +19,6 @@ T = TypeVar("T")
 
 STAGE_FAILURES = (UpstreamError, OverloadedError)
 """What a stage with a fallback may raise; anything else is a fault of the program or the request."""
-
-PATIENCE_SECONDS = 0.5
-"""What says nothing for as long is at fault itself; cut off before, the caller's deadline was too short for it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -64,8 +61,9 @@ async def bounded(
     seconds = deadline.limit(at_most, share)
     enough = PATIENCE_SECONDS if at_most is None else min(at_most, PATIENCE_SECONDS)
     try:
-        async with asyncio.timeout(seconds):
-            return await work
+        with stage_within(seconds):
+            async with asyncio.timeout(seconds):
+                return await work
     except TimeoutError as error:
         if seconds < enough:
             raise DeadlineExceededError(f"the deadline left {stage} too little time") from error

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from rag.query import QueryOptions, QueryPipeline
 from rag.services import Services
 from rag.settings import Settings
+from rag.wiring.breakers import guarded_embedder, guarded_reranker
 from rag.wiring.generation import open_generator_for
 from rag.wiring.models import open_models
 from rag.wiring.storage import open_storage
@@ -29,8 +30,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             pipeline=QueryPipeline(
                 storage.catalog,
                 storage.store,
-                models.embedder,
-                models.reranker,
+                guarded_embedder(models, settings),
+                guarded_reranker(models, settings),
                 generator,
                 options=_query_options(settings),
             ),

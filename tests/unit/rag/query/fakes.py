@@ -13,6 +13,7 @@ import numpy as np
 from rag.core.answers import Delta, DocumentLabel, Message, Usage
 from rag.core.catalog import CollectionView, IndexStatistics
 from rag.core.errors import CollectionNotFoundError
+from rag.core.ports import Embedder, Reranker
 from rag.core.records import ID_NAMESPACE, Capabilities, CollectionSpec, Feature, Hit
 from rag.core.types import FieldType, Scope, Vectors
 from rag.deadline import Deadline
@@ -209,8 +210,8 @@ def make_pipeline(
     corpus: FakeCorpus,
     store: FakeStore,
     *,
-    embedder: FakeEmbedder | None = None,
-    reranker: FakeReranker | None = None,
+    embedder: Embedder | None = None,
+    reranker: Reranker | None = None,
     generator: FakeGenerator | None = None,
     **options: Any,
 ) -> QueryPipeline:
