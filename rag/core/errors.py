@@ -15,7 +15,7 @@ AnchorageError
 │  ├─ UnsupportedMediaTypeError 415 · TooLargeError 413
 │  └─ OverloadedError 429 (retry_after) · BacklogFullError 429
 ├─ UpstreamError               a dependency's fault, 503, retryable
-│  ├─ StoreError · CatalogError · BlobError · EmbeddingError · RerankError · GenerationError
+│  ├─ StoreError · CollectionLostError · CatalogError · BlobError · EmbeddingError · RerankError · GenerationError
 │  ├─ StorageFullError 507
 │  ├─ CapacityError 503 (retry_after) · DegradedError 503
 │  └─ DeadlineExceededError 504
@@ -184,6 +184,12 @@ class StoreError(UpstreamError):
     """The vector store failed."""
 
     code = "store_unavailable"
+
+
+class CollectionLostError(StoreError):
+    """The vector store does not have a collection that the catalog has."""
+
+    code = "collection_lost"
 
 
 class CatalogError(UpstreamError):

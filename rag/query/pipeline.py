@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 
 from rag.core.answers import SearchResult
 from rag.core.catalog import CollectionView
-from rag.core.errors import CollectionNotFoundError
+from rag.core.errors import CollectionLostError, CollectionNotFoundError
 from rag.core.ports import Corpus, Embedder, Generator, Reranker, VectorStore
 from rag.deadline import Deadline
 from rag.query.answer import AnswerStage, Writing, number_evidence
@@ -50,7 +50,7 @@ class QueryPipeline:
         An embedder that fails leaves the lexical side (``degraded: embedding``), a reranker the retrieval order
         (``degraded: rerank``); ``strict`` raises ``DegradedError`` instead. Raises ``InvalidRequestError``,
         ``FilterError``, ``CollectionNotFoundError``, ``ModelMismatchError``; ``StoreError`` or ``CatalogError``
-        when one is down; ``DeadlineExceededError``.
+        when one is down; ``CollectionLostError``; ``DeadlineExceededError``.
         """
         query = check_search(request, self._options)
         trace = Trace(strict=request.strict)
@@ -73,13 +73,17 @@ class QueryPipeline:
         self, request: SearchRequest, query: str, deadline: Deadline, trace: Trace
     ) -> tuple[Found, CollectionView]:
         plan, view = await self._planner.plan(request, query, deadline, trace)
+        if plan.assumed:
+            with suppress(CollectionNotFoundError):
+                return await self._retriever.retrieve(plan, deadline, trace), view
+            plan, view = await self._planner.plan(request, query, deadline, trace, fresh=True)
         try:
             return await self._retriever.retrieve(plan, deadline, trace), view
         except CollectionNotFoundError:
-            if not plan.assumed:
-                raise
-        plan, view = await self._planner.plan(request, query, deadline, trace, fresh=True)
-        return await self._retriever.retrieve(plan, deadline, trace), view
+            raise CollectionLostError(
+                f"the vector store has lost the collection {view.name!r}: `anchorage doctor` says what is missing, "
+                f"`anchorage rebuild {view.name}` indexes it again"
+            ) from None
 
     async def answer(self, request: AnswerRequest, deadline: Deadline) -> AsyncGenerator[AnswerEvent, None]:
         """The hits, then the text with its citations as it is written, then the whole answer.

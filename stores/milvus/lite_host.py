@@ -20,14 +20,14 @@ from milvus_lite.engine import collection
 from milvus_lite.exceptions import MilvusLiteError
 from pymilvus.grpc_gen import milvus_pb2_grpc
 
-from stores.milvus import lite_exact
+from stores.milvus import lite_exact, lite_rows, lite_search
 
+UNSEALED_BYTES = 1 << 19
+"""Rows above this are sealed at once: a search goes through the others row by row, a millisecond each."""
 _CONFIGURATION_EXIT = 2
 _MESSAGE_BYTES = 256 << 20
 _THREADS = 10
 _GRACE_SECONDS = 5.0
-_UNSEALED_BYTES = 1 << 19
-"""Rows above this are sealed at once: a search goes through the others row by row, a millisecond each."""
 
 
 class OneAtATime(grpc.ServerInterceptor):  # type: ignore[misc]  # grpc has no types
@@ -58,8 +58,10 @@ def serve(folder: Path, socket: Path) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: asked.set())
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    collection.MEMTABLE_MEMORY_LIMIT = _UNSEALED_BYTES
+    collection.MEMTABLE_MEMORY_LIMIT = UNSEALED_BYTES
     lite_exact.install()
+    lite_rows.install()
+    lite_search.install()
     database = MilvusLite(str(folder))
     server = grpc.server(
         futures.ThreadPoolExecutor(max_workers=_THREADS),

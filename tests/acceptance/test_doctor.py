@@ -217,9 +217,12 @@ def test_a_dropped_collection_is_named_and_a_rebuild_makes_it_again(home: Servic
 
     within(home, drop)
 
+    refused = home.post("search", query=ANIMALS[0])
     found = home.json("doctor", "--collection", COLLECTION, code=3)
     rebuilt = home.json("rebuild", COLLECTION, "--yes")
 
+    assert (refused.status_code, refused.json()["code"]) == (503, "collection_lost")
+    assert f"anchorage rebuild {COLLECTION}" in refused.json()["detail"]
     assert [(each["code"], each["count"]) for each in found["findings"]] == [("collection_missing", 1)]
     assert (rebuilt["created"], rebuilt["left"], rebuilt["failed"]) == (1, 0, 0)
     assert rebuilt["queued"] == len(home.documents())

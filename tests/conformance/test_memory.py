@@ -25,6 +25,8 @@ class TestMemory(StoreConformance):
         "runs": "in process, forgets everything",
         "consistency": "each call sees all writes that returned before it",
         "filters": "before the ranking",
+        "limits": "the memory of the process",
+        "durability": "none: everything ends with the process",
     }
 
     @pytest.fixture

@@ -56,6 +56,7 @@ class _Served(StoreConformance):
         "consistency": "a write ends with a strong barrier, reads are bounded and never before a write that returned",
         "filters": "up to 30,000 rows that pass are compared by the server; of more the graph is walked",
         "limits": "64 columns: numbers take two, other fields one; a text, a list or metadata has 64 KiB",
+        "durability": "a returned write is in the server's log",
     }
 
     @pytest.fixture
@@ -122,6 +123,7 @@ class TestMilvusLite(StoreConformance):
         "consistency": "a write is applied before it returns, and calls are made one by one",
         "filters": "up to 20,000 rows of a segment that pass are compared by the host; of more the graph is walked",
         "limits": "64 columns: numbers take two, other fields one; a text, a list or metadata has 64 KiB",
+        "durability": "a returned write survives the kill of the process; a loss of power may cost the last ones",
     }
 
     @pytest.fixture(scope="class")

@@ -162,7 +162,7 @@ async def test_a_tenant_that_the_vector_index_misses_is_answered_by_a_second_sta
     few = SearchParams(ef_search=1)
 
     async with open_store({"url": url, "schema": SCHEMA, "timeout": 30.0}) as starved:
-        found = await starved.search_many("c", SCOPE, np.stack([vector(1), vector(-1)]), limit=3, params=few)
+        found = await starved.search_many("c", SCOPE, np.stack([vector(1), vector(1, 0.5)]), limit=3, params=few)
 
         assert [len(hits) for hits in found] == [3, 3]
         assert {hit.id for hits in found for hit in hits} <= {row.id for row in mine}

@@ -6,7 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from rag.core.errors import CollectionNotFoundError, EmbeddingError, FilterError, ModelMismatchError
+from rag.core.errors import (
+    CollectionLostError,
+    CollectionNotFoundError,
+    EmbeddingError,
+    FilterError,
+    ModelMismatchError,
+)
 from rag.core.types import FieldType, Mode
 from tests.unit.rag.query.fakes import FakeEmbedder, ask, make_hit, make_pipeline, serving, soon
 
@@ -44,6 +50,20 @@ async def test_a_collection_that_moved_is_searched_where_it_lives_now() -> None:
 
     assert [options["collection"] for _, options in store.calls] == ["c_books", "c_books", "c_moved"]
     assert len(result.hits) == 1
+
+
+@pytest.mark.parametrize("searched_before", [False, True])
+async def test_a_collection_that_the_store_lost_is_named_with_what_heals_it(searched_before: bool) -> None:
+    corpus, store = serving(make_hit("a"))
+    pipeline = make_pipeline(corpus, store)
+    if searched_before:
+        await pipeline.search(ask(), soon())
+
+    store.fault = CollectionNotFoundError("no collection c_books")
+    with pytest.raises(CollectionLostError, match=r"'books'.*anchorage rebuild books") as caught:
+        await pipeline.search(ask(), soon())
+
+    assert (caught.value.code, caught.value.status) == ("collection_lost", 503)
 
 
 async def test_a_moved_collection_is_noticed_even_where_nothing_was_found() -> None:
