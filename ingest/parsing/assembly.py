@@ -22,6 +22,7 @@ class Assembly:
         self._size = 0
         self._blocks: list[tuple[int, tuple[str, ...], int | None, Kind]] = []
         self._path: list[tuple[int, str]] = []
+        self._headings: tuple[str, ...] = ()
         self._first_heading: str | None = None
 
     def heading(self, level: int, text: str, *, page: int | None = None) -> None:
@@ -37,17 +38,22 @@ class Assembly:
         level = min(max(level, 1), _DEEPEST_HEADING)
         self._path = [entry for entry in self._path if entry[0] < level]
         self._path.append((level, title))
+        self._headings = tuple(title for _, title in self._path)
         self._first_heading = self._first_heading or title
 
     def add(self, text: str, *, page: int | None = None, kind: Kind = "text") -> None:
         """Append a piece under the headings in force; one without visible text is left out."""
-        piece = clean(text, form=self._form)
+        self.add_clean(clean(text, form=self._form), page=page, kind=kind)
+
+    def add_clean(self, text: str, *, page: int | None = None, kind: Kind = "text") -> None:
+        """The same for what has been through ``clean``, perhaps as part of something longer."""
+        piece = text.strip()
         if not piece:
             return
         if self._pieces:
             self._pieces.append(SEPARATOR)
             self._size += len(SEPARATOR)
-        self._blocks.append((self._size, tuple(title for _, title in self._path), page, kind))
+        self._blocks.append((self._size, self._headings, page, kind))
         self._pieces.append(piece)
         self._size += len(piece)
 

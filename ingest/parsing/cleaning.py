@@ -1,4 +1,7 @@
-"""What every parser does to text before it is kept: one normal form, one line break, no control characters."""
+"""What every parser does to text before it is kept: one normal form, one line break, no control characters.
+
+Most text needs little of it, so every pass asks first, by the quickest means there is, whether it has work to do.
+"""
 
 from __future__ import annotations
 
@@ -10,25 +13,38 @@ MAX_TITLE = 200
 _FIRST_LINE_TITLE = 120
 
 _BREAKS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
-# Controls, surrogates, non-characters, and what has no width and no meaning outside layout.
-_DROPPED = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u2060\ufeff\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
-_TRAILING = re.compile(r"[^\S\n]+\n")
+# Controls, surrogates, non-characters, what has no width and no meaning outside layout, and what turns the reading
+# direction of more than itself; the single marks of direction and the joiners belong to their scripts.
+_UNKEPT = (
+    "\x00-\x08\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff"
+    "\u00ad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff"
+)
+_DROPPED = re.compile(f"[{_UNKEPT}]")
+_ODD = re.compile(f"[{_UNKEPT}\r\x0b\x0c\u2028\u2029]")
 _BLANK_LINES = re.compile(r"\n{3,}")
-_SPACES = re.compile(r"\s+")
 
 NormalForm = Literal["NFC", "NFKC"]
 
 
 def clean(text: str, *, form: NormalForm = "NFC") -> str:
     """Text in normal form with line feeds only, without control characters, outer or trailing white space."""
-    text = _DROPPED.sub("", _BREAKS.sub("\n", text))
-    text = unicodedata.normalize(form, text)
-    return _BLANK_LINES.sub("\n\n", _TRAILING.sub("\n", text + "\n")).strip()
+    if _ODD.search(text):
+        text = _DROPPED.sub("", _BREAKS.sub("\n", text))
+    text = "\n".join(map(str.rstrip, _normal(text, form).split("\n")))
+    if "\n\n\n" in text:
+        text = _BLANK_LINES.sub("\n\n", text)
+    return text.strip()
 
 
 def one_line(text: str, *, form: NormalForm = "NFC") -> str:
     """The same on one line, runs of white space as one space."""
-    return _SPACES.sub(" ", clean(text, form=form))
+    if not text.isprintable():
+        text = clean(text, form=form)
+    return " ".join(_normal(text, form).split())
+
+
+def _normal(text: str, form: NormalForm) -> str:
+    return text if text.isascii() else unicodedata.normalize(form, text)
 
 
 def title_of(candidate: str | None) -> str | None:

@@ -1,25 +1,28 @@
 """Which encoding text is in. Nothing is ever replaced: bytes decode strictly or the document fails.
 
-Order: byte order mark, the declared encoding, UTF-8, UTF-16/32 told by their NUL bytes, then a guess from a
-sample. A short Chinese, Japanese or Korean text is guessed by how common its characters would be, since
-statistics of byte pairs are wrong on it; the rest is left to charset-normalizer over a short list.
+Order: byte order mark, UTF-16/32 told by their bytes, the declared encoding, ISO-2022 told by its escapes, UTF-8, then
+a guess from a sample. A Chinese, Japanese or Korean text is guessed by how common its characters would be and a text in
+letters by the spelling of its words, since statistics of byte pairs are wrong on short ones; the rest is left to
+charset-normalizer over a short list. What would read as gibberish in every encoding is refused.
 """
 
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from charset_normalizer import CharsetMatch, from_bytes
 
+from ingest.parsing.alphabets import is_latin, likeliest
 from rag.core.errors import ParseError
 from rag.core.media import wide_encoding
 
 SAMPLE_BYTES = 65_536
 CANDIDATES = (
     "gb18030", "big5", "cp932", "euc_jp", "cp949", "koi8_r", "cp1251", "cp1252", "cp1250", "cp1253", "cp1254",
-    "cp1255", "cp1256", "iso8859_1",
+    "cp1255", "cp1256", "iso8859_6", "cp874", "iso8859_1",
 )  # fmt: skip
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig", "utf-8"),
@@ -33,6 +36,7 @@ _SUPERSETS = {
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "euc_kr": "cp949", "iso8859-1": "cp1252",
     "ascii": "cp1252", "big5": "big5hkscs",
 }  # fmt: skip
+_ESCAPES = re.compile(rb"\x1b\$\)?[@ABC]")
 _KANA = "のにはをたがでてとしれさいあるものなかこうらまりきえよそくつ一日人年大本中国アイトスルンラーリロッコテレ"
 _COMMON = {
     "gb18030": (
@@ -60,7 +64,9 @@ _COMMON = {
         "조요성만유년등신으안우비관공용위무중문"
     ),
 }
-_COMMON_SETS = {encoding: frozenset(letters) for encoding, letters in _COMMON.items()}
+_PUNCTUATION = "，。、：；？！「」（）"
+_COMMON_SETS = {encoding: frozenset(letters + _PUNCTUATION) for encoding, letters in _COMMON.items()}
+_COMMON_SETS |= dict.fromkeys(("utf-16-le", "utf-16-be"), frozenset[str]().union(*_COMMON_SETS.values()))
 _COMMON_ENOUGH = 0.25
 _WESTERN = "cp1252"
 _CLOSE_CHAOS = 0.01
@@ -104,6 +110,9 @@ def _plausible(content: bytes, declared: Iterable[str]) -> Iterable[str]:
     if wide is not None:
         yield wide
     yield from filter(None, map(_known, declared))
+    if _ESCAPES.search(content[:SAMPLE_BYTES]):
+        yield "iso2022_jp_2"
+        yield "iso2022_kr"
     yield "utf-8"
     yield from _guesses(sample_of(content))
 
@@ -131,30 +140,35 @@ def _guesses(sample: bytes) -> Iterable[str]:
     best = max(scores, key=lambda encoding: scores[encoding])
     if scores[best] >= _COMMON_ENOUGH:
         yield best
+    spelled = likeliest(sample)
+    if spelled is not None:
+        yield spelled
+    western = is_latin(sample.decode(_WESTERN, "replace"))
     matches = list(from_bytes(sample, cp_isolation=list(CANDIDATES)))
     if matches:
-        yield _preferred(matches)
-    yield _WESTERN
+        yield _preferred(matches, western=western)
+    if western:
+        yield _WESTERN
 
 
-def _preferred(matches: Sequence[CharsetMatch]) -> str:
+def _preferred(matches: Sequence[CharsetMatch], *, western: bool) -> str:
     """Windows-1252 where it fits nearly as well as the best guess, since its neighbours share most letters."""
     best = matches[0]
-    if _WESTERN in best.could_be_from_charset:
+    if western and _WESTERN in best.could_be_from_charset:
         return _WESTERN
     for match in matches:
         close = match.chaos - best.chaos < _CLOSE_CHAOS and best.coherence - match.coherence < _CLOSE_COHERENCE
-        if match.encoding == _WESTERN and close:
+        if western and match.encoding == _WESTERN and close:
             return _WESTERN
     return best.encoding
 
 
 def _commonness(sample: bytes, encoding: str) -> float:
     try:
-        text = sample.decode(encoding)
+        text = codecs.getincrementaldecoder(encoding)().decode(sample)
     except UnicodeDecodeError:
         return 0.0
-    letters = [letter for letter in text if ord(letter) > 0x7F and letter.isalpha()]
+    letters = [letter for letter in text if ord(letter) > 0x7F and (letter.isalpha() or letter in _PUNCTUATION)]
     common = _COMMON_SETS[encoding]
     return sum(letter in common for letter in letters) / len(letters) if letters else 0.0
 

@@ -73,6 +73,10 @@ _UNNAMED_TEXT_CONTROLS = 0.005
 _WIDE_SHARE = 0.05
 _STRAY_SHARE = 0.8
 _LAST_PLANE = 0x10
+_EVERYDAY = re.compile(
+    "[\t\n\r -~\u00a0-\u00ff\u2010-\u2027\u2030-\u205e\u3000-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff00-\uffef]"
+)
+_EVERYDAY_SHARE = 0.95
 
 
 def detect(source: str, head: bytes, declared: str | None) -> str:
@@ -115,8 +119,11 @@ def _is_wide(head: bytes) -> bool:
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """UTF-32 or UTF-16 without a byte order mark, told by where the NUL bytes are; ``None`` if it is neither."""
-    if b"\x00" not in head or _is_narrow(head):
+    """UTF-32 or UTF-16 without a byte order mark, told by its controls and characters; ``None`` if it is neither.
+
+    Wide text of some length has NUL or another control among its bytes, which narrow text has not.
+    """
+    if len(head) == len(head.translate(None, _CONTROLS)) or _is_narrow(head):
         return None
     return next((encoding for encoding in _wide_candidates(head) if _plausible(head, encoding)), None)
 
@@ -124,7 +131,7 @@ def wide_encoding(head: bytes) -> str | None:
 def _is_narrow(head: bytes) -> bool:
     """Whether it reads as UTF-8 with stray NUL characters; wide text would have more of them or other controls."""
     nuls = head.count(0)
-    if nuls >= _STRAY_SHARE * len(head) / 2 or len(head) - len(head.translate(None, _CONTROLS)) > nuls:
+    if nuls and (nuls >= _STRAY_SHARE * len(head) / 2 or len(head) - len(head.translate(None, _CONTROLS)) > nuls):
         return False
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
@@ -141,6 +148,10 @@ def _wide_candidates(head: bytes) -> list[str]:
             candidates.append("utf-32-le")
         if not any(quads[0]) and max(quads[1]) <= _LAST_PLANE:
             candidates.append("utf-32-be")
+    readings = {encoding: _everyday_share(head, encoding) for encoding in ("utf-16-le", "utf-16-be")}
+    best = max(readings, key=lambda encoding: readings[encoding])
+    if readings[best] >= _EVERYDAY_SHARE:
+        candidates.append(best)
     even, odd = head[0::2].count(0), head[1::2].count(0)
     enough = _WIDE_SHARE * len(head) / 2
     if even == 0 and odd >= enough:
@@ -148,6 +159,12 @@ def _wide_candidates(head: bytes) -> list[str]:
     if odd == 0 and even >= enough:
         candidates.append("utf-16-be")
     return candidates
+
+
+def _everyday_share(head: bytes, encoding: str) -> float:
+    """The share of East Asian and Western characters; read in the other byte order, half of a text is none."""
+    text = head[: len(head) // 2 * 2].decode(encoding, "replace")
+    return len(_EVERYDAY.findall(text)) / len(text) if text else 0.0
 
 
 def _plausible(head: bytes, encoding: str) -> bool:

@@ -13,6 +13,7 @@ from typing import ClassVar
 from ingest.parsing.assembly import Assembly
 from ingest.parsing.cleaning import one_line
 from ingest.parsing.encodings import decode_plain
+from ingest.parsing.tables import add_rows, plain_line
 from rag.core.errors import ParseError
 from rag.core.media import CSV
 from rag.core.types import ParsedDocument
@@ -20,7 +21,6 @@ from rag.core.types import ParsedDocument
 DELIMITERS = (",", ";", "\t", "|")
 _SNIFFED_ROWS = 50
 _TITLE_ROWS = 5
-_ROWS_PER_BLOCK = 20
 _FIELD_CHARACTERS = 16 * 2**20
 _NUMBER = re.compile(r"[-+]?[\d.,\s%€$£¥]*\d[\d.,\s%€$£¥]*")
 
@@ -38,15 +38,13 @@ class CsvParser:
         header = _header(rows)
         assembly = Assembly()
         for row in rows[: header or 0]:
-            assembly.add(_plain(row))
+            assembly.add(plain_line(row))
         names = [one_line(name) for name in rows[header]] if header is not None else []
         body = rows[header + 1 :] if header is not None else rows
         if names and not body:
-            assembly.add(_plain(names), kind="table")
-        for first in range(0, len(body), _ROWS_PER_BLOCK):
-            lines = (_line(names, row) for row in body[first : first + _ROWS_PER_BLOCK])
-            assembly.add("\n".join(filter(None, lines)), kind="table")
-        title = _plain(rows[0]) if header else None
+            assembly.add(plain_line(names), kind="table")
+        add_rows(assembly, names, body)
+        title = plain_line(rows[0]) if header else None
         parsed = assembly.document(title=title, encoding=decoded.encoding)
         return parsed if title else replace(parsed, title=None)
 
@@ -96,15 +94,3 @@ def _header(rows: Sequence[Sequence[str]]) -> int | None:
 
 def _filled(row: Sequence[str]) -> int:
     return sum(bool(cell.strip()) for cell in row)
-
-
-def _plain(row: Sequence[str]) -> str:
-    return " | ".join(filter(None, map(one_line, row)))
-
-
-def _line(names: Sequence[str], row: Sequence[str]) -> str:
-    if not names:
-        return _plain(row)
-    named = (names[place] if place < len(names) else f"column {place + 1}" for place in range(len(row)))
-    pairs = ((name, one_line(cell)) for name, cell in zip(named, row, strict=True))
-    return "; ".join(f"{name}: {cell}" if name else cell for name, cell in pairs if cell)

@@ -10,7 +10,7 @@ from lxml import etree
 
 from ingest.parsing.assembly import Assembly
 from ingest.parsing.parsers.archive import Package
-from ingest.parsing.tables import add_table
+from ingest.parsing.tables import MAX_SPAN, add_table
 from rag.core.errors import ParseError
 from rag.core.media import DOCX
 from rag.core.types import ParsedDocument
@@ -216,21 +216,22 @@ def paragraph_text(paragraph: Any) -> str:
 
 
 def _table_rows(table: Any, *, depth: int) -> list[list[str]]:
-    """Cells in rows; a cell merged downwards repeats its text, a nested table is flattened into its cell."""
+    """Cells in their columns: one merged downwards is repeated in each row, one over columns leaves the others empty.
+
+    A nested table is flattened into its cell.
+    """
     rows: list[list[str]] = []
     above: dict[int, str] = {}
     for row in _rows_of(table):
-        cells = []
-        column = 0
+        cells = [""] * _skipped(row)
         for cell in _cells_of(row):
             properties = _first(cell, "tcPr")
             merged = _first(properties, "vMerge") if properties is not None else None
             text = _cell_text(cell, depth=depth)
             if merged is not None and _value(merged) != "restart":
-                text = above.get(column, "")
-            above[column] = text
-            cells.append(text)
-            column += _span(properties)
+                text = above.get(len(cells), "")
+            above[len(cells)] = text
+            cells.extend((text, *[""] * (_span(properties, "gridSpan") - 1)))
         rows.append(cells)
     return rows
 
@@ -251,9 +252,15 @@ def _cells_of(row: Any) -> Iterator[Any]:
             yield from (cell for cell in child.iter() if _name(cell) == "tc")
 
 
-def _span(properties: Any | None) -> int:
-    span = _value(_first(properties, "gridSpan")) if properties is not None else None
-    return max(int(span), 1) if span is not None and span.isdigit() else 1
+def _skipped(row: Any) -> int:
+    """How many columns the row begins late."""
+    properties = _first(row, "trPr")
+    return _span(properties, "gridBefore") if _first(properties, "gridBefore") is not None else 0
+
+
+def _span(properties: Any | None, name: str) -> int:
+    span = _value(_first(properties, name)) if properties is not None else None
+    return min(max(int(span), 1), MAX_SPAN) if span is not None and span.isdecimal() and len(span) < 6 else 1
 
 
 def _cell_text(cell: Any, *, depth: int) -> str:

@@ -15,7 +15,7 @@ from ingest.parsing.assembly import Assembly
 from ingest.parsing.cleaning import one_line
 from ingest.parsing.encodings import decode
 from ingest.parsing.parsers.markup import strip_markup
-from ingest.parsing.tables import add_table
+from ingest.parsing.tables import MAX_SPAN, add_table
 from rag.core.errors import ParseError
 from rag.core.media import HTML
 
@@ -198,8 +198,41 @@ def _layout(table: Any) -> bool:
     return any(len(one_line(_text(cell))) > _LAYOUT_CELL_CHARACTERS for cell in table.iter("td", "th"))
 
 
-def _rows(table: Any) -> list[list[str]]:
-    return [[_text(cell) for cell in row if _tag(cell) in ("td", "th")] for row in _own_rows(table)]
+def _rows(table: Any) -> Iterator[list[str]]:
+    """Cells in their columns: one over several rows is repeated in each, one over columns leaves the others empty."""
+    above: dict[int, tuple[int, str]] = {}
+    for row in _own_rows(table):
+        cells: list[str] = []
+        for cell in row:
+            if _tag(cell) in ("td", "th"):
+                _spanned(cells, above)
+                _place(cells, above, cell)
+        _spanned(cells, above)
+        yield cells
+
+
+def _spanned(cells: list[str], above: dict[int, tuple[int, str]]) -> None:
+    """Put the cells that reach down from the rows above into the next columns, as far as they follow."""
+    while len(cells) in above:
+        column = len(cells)
+        rows, text = above.pop(column)
+        cells.append(text)
+        if rows > 1:
+            above[column] = (rows - 1, text)
+
+
+def _place(cells: list[str], above: dict[int, tuple[int, str]], cell: Any) -> None:
+    text = _text(cell)
+    rows, columns = _span(cell, "rowspan"), _span(cell, "colspan")
+    for number in range(columns):
+        if rows > 1:
+            above[len(cells)] = (rows - 1, "" if number else text)
+        cells.append("" if number else text)
+
+
+def _span(cell: Any, name: str) -> int:
+    span = (cell.get(name) or "1").strip()
+    return min(max(int(span), 1), MAX_SPAN) if span.isdecimal() and len(span) < 6 else 1
 
 
 def _own_rows(table: Any) -> Iterator[Any]:
@@ -217,6 +250,8 @@ def _caption(table: Any) -> str:
 
 def _text(cell: Any) -> str:
     """The visible text of a cell on one line; what is in nested elements is kept apart by spaces."""
+    if not len(cell):
+        return cell.text or ""
     parts: list[str] = []
     hidden: Any | None = None
     for event, element in etree.iterwalk(cell, events=("start", "end")):

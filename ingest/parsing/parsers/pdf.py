@@ -12,6 +12,7 @@ from pypdfium2 import raw
 
 from ingest.parsing.assembly import Assembly
 from ingest.parsing.cleaning import clean, one_line, title_of
+from ingest.parsing.parsers.ligatures import mend_ligatures
 from rag.core.errors import ParseError
 from rag.core.media import PDF
 from rag.core.types import ParsedDocument
@@ -97,7 +98,7 @@ def page_text(document: Any, number: int) -> str | None:
         # The order of a turned page is the order of its text before it was turned.
         page.set_rotation(0)
         textpage = page.get_textpage()
-        text = textpage.get_text_range()
+        text = mend_ligatures(textpage, textpage.get_text_range())
         textpage.close()
     except pypdfium2.PdfiumError:
         return None

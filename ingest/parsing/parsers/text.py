@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from typing import ClassVar
 
-from ingest.parsing.assembly import Assembly
+from ingest.parsing.assembly import SEPARATOR, Assembly
 from ingest.parsing.cleaning import clean
 from ingest.parsing.encodings import decode_plain
 from rag.core.media import TEXT
 from rag.core.types import ParsedDocument
-
-_PARAGRAPHS = re.compile(r"\n{2,}")
 
 
 class TextParser:
@@ -24,6 +21,6 @@ class TextParser:
         """Raises ``ParseError``: ``undecodable``, ``malformed``."""
         decoded = decode_plain(content)
         assembly = Assembly()
-        for paragraph in _PARAGRAPHS.split(clean(decoded.text)):
-            assembly.add(paragraph)
+        for paragraph in clean(decoded.text).split(SEPARATOR):
+            assembly.add_clean(paragraph)
         return assembly.document(encoding=decoded.encoding)

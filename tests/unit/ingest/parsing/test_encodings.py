@@ -66,3 +66,26 @@ def test_bytes_of_no_encoding_are_refused() -> None:
         decode(random.Random(0).randbytes(3000))
 
     assert caught.value.reason == "undecodable"
+
+
+def test_escapes_of_iso_2022_are_not_taken_for_ascii() -> None:
+    decoded = decode(JAPANESE.encode("iso2022_jp"))
+
+    assert (decoded.text, decoded.encoding) == (JAPANESE, "iso2022_jp_2")
+
+
+@pytest.mark.parametrize(
+    "text", ["所有的分类是由最长的跑道量出来。", CHINESE * 300, "第一行\n第二行\n", JAPANESE, KOREAN]
+)
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+def test_wide_text_without_a_mark_and_with_few_ascii_characters_is_recognised(text: str, codec: str) -> None:
+    decoded = decode(text.encode(codec))
+
+    assert (decoded.text, decoded.encoding) == (text, codec)
+
+
+def test_letters_that_no_reading_makes_words_of_are_refused() -> None:
+    with pytest.raises(ParseError) as caught:
+        decode("บ้านเมือง ԱԲԳԴԵԶ ".encode().translate(bytes(range(128)) + bytes(range(255, 127, -1))) * 20)
+
+    assert caught.value.reason == "undecodable"

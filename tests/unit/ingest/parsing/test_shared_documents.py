@@ -44,6 +44,7 @@ ENCODINGS = {
 }
 FACTS = {
     "tracemonkey.pdf": ["Trace-based Just-in-Time Type Specialization", "Andreas Gal", "compile"],
+    "right_to_left_01.pdf": ["تحسين الإنتاجية وحل المشكلات من خلال البرمجة بلغة R", "الأدوات القوية", "فعالة للمشكلات"],
     "fake-memo.pdf": ["20,000 bottles of water, 10,000 blankets, and 200 laptops delivered on January 23, 2023"],
     "rotated-page-90.pdf": ["Hello World Test Text Second line of text here Rotated page fixture"],
     "corrupt_recoverable_helloworld-bad.pdf": ["Hello, world!"],
