@@ -44,6 +44,7 @@ _logger = logging.getLogger(__name__)
 
 EMPTY_FILE = "empty_file"
 NO_TEXT = "no_text"
+_RELEASE_SECONDS = 5.0
 
 
 class AttemptCatalog(Protocol):
@@ -63,6 +64,10 @@ class AttemptCatalog(Protocol):
 
     async def fail(self, attempt: Attempt, *, code: str, message: str, history: Sequence[Mapping[str, Any]]) -> None:
         """End the attempt as failed."""
+        ...
+
+    async def release(self, attempt: Attempt) -> None:
+        """Give the right back, with the counted try."""
         ...
 
 
@@ -104,7 +109,8 @@ class IngestPipeline:
         """Process a document if there is something to do.
 
         What is wrong with the document ends it as failed, with a stable code. An outage or a full queue is
-        raised as ``UpstreamError``: the job is to be run again. Cancelled, it leaves nothing that is served.
+        raised as ``UpstreamError``, and is no try of the document: the job is to be run again. Cancelled, it leaves
+        nothing that is served.
         """
         async with AsyncExitStack() as work:
             await work.enter_async_context(self._slots.hold(tenant))
@@ -126,6 +132,9 @@ class IngestPipeline:
         outcome = "interrupted"
         try:
             outcome = await self._attempt(attempt, worked=worked)
+        except (UpstreamError, asyncio.CancelledError):
+            await self._release(attempt)
+            raise
         finally:
             named = f"promotion_{outcome}" if attempt.promotion else outcome
             INGEST_DOCUMENTS.labels(FORMATS.get(attempt.media_type, "other"), named).inc()
@@ -133,6 +142,14 @@ class IngestPipeline:
                 "attempt ended",
                 extra={"action": "ingest_attempt", "document": str(attempt.document), "outcome": named},
             )
+
+    async def _release(self, attempt: Attempt) -> None:
+        """An outage or a stop is no try of the document. Where that fails it stays counted, and is claimed again."""
+        try:
+            async with asyncio.timeout(_RELEASE_SECONDS):
+                await self._catalog.release(attempt)
+        except (AnchorageError, TimeoutError):
+            _logger.warning("a try stays counted", extra={"action": "release_failed"})
 
     async def _attempt(self, attempt: Attempt, *, worked: Callable[[], Awaitable[None]]) -> str:
         try:

@@ -25,6 +25,10 @@ class GarbageCatalog(Protocol):
         """What stores may still hold."""
         ...
 
+    async def postpone(self, ids: Sequence[int]) -> None:
+        """Ask the store later again."""
+        ...
+
     async def swept(self, ids: Sequence[int]) -> None:
         """The store holds them no longer."""
         ...
@@ -40,16 +44,20 @@ class Sweeper:
     async def sweep(self) -> int:
         """Remove what there is, at most ``MAX_BATCHES`` batches of it; gives the number of entries removed.
 
-        An entry that the store fails on is left for the next time; the others are still removed.
+        An entry that the store fails on is asked for later again, so that the others are still removed; where it
+        fails on a whole batch, it is left alone until the next time.
         """
         removed = 0
         for _ in range(MAX_BATCHES):
             entries = await self._catalog.garbage(limit=BATCH)
             done = [entry.id for entry in entries if await self._remove(entry)]
+            failed = {entry.id for entry in entries}.difference(done)
             if done:
                 await self._catalog.swept(done)
+            if failed:
+                await self._catalog.postpone(sorted(failed))
             removed += len(done)
-            if len(done) < BATCH:
+            if len(entries) < BATCH or not done:
                 break
         return removed
 

@@ -57,6 +57,13 @@ MINE = (
 )
 """Rows on which an attempt has its right; its arguments are :func:`identity`."""
 
+_RELEASE = f"""
+UPDATE documents SET state = 'queued', stage = NULL, tries = greatest(tries - 1, 0), updated_at = now() WHERE {MINE}
+"""
+_RELEASE_PROMOTION = f"""
+UPDATE documents SET promotions = greatest(promotions - 1, 0), claimed_at = NULL WHERE {MINE}
+"""
+
 
 class Claims:
     """Gives and checks the right to work on a document."""
@@ -111,6 +118,11 @@ class Claims:
                 await discard_attempt(connection, attempt)
         if cursor.rowcount == 0:
             raise SupersededError
+
+    async def release(self, attempt: Attempt) -> None:
+        """Give the right back, with the counted try: an outage or a stop ended the attempt. A lost one stays."""
+        async with self._database.connection() as connection:
+            await connection.execute(_RELEASE_PROMOTION if attempt.promotion else _RELEASE, identity(attempt))
 
     async def held(self, attempts: Sequence[Attempt]) -> set[int]:
         """The generations of those attempts that have their right; one query for all of them."""

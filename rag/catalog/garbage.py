@@ -13,6 +13,9 @@ from rag.core.types import Scope
 _STRAGGLER_SECONDS = 3600.0
 """A worker that was cut off may still write this long; what it writes is swept afterwards."""
 
+POSTPONED_SECONDS = 60.0
+"""When the store is asked again for what it could not remove."""
+
 BLOB_GRACE_SECONDS = 3600.0
 """Bytes put longer ago than this have their row, if they ever get one."""
 
@@ -70,6 +73,14 @@ class GarbageList:
         """The store holds them no longer."""
         async with self._database.connection() as connection:
             await connection.execute("DELETE FROM garbage WHERE id = ANY(%s)", (list(ids),))
+
+    async def postpone(self, ids: Sequence[int]) -> None:
+        """Have the store asked later again for what it could not remove, so that it keeps nothing else back."""
+        async with self._database.connection() as connection:
+            await connection.execute(
+                "UPDATE garbage SET due = now() + make_interval(secs => %s) WHERE id = ANY(%s)",
+                (POSTPONED_SECONDS, list(ids)),
+            )
 
     async def sweep_blobs(self, blobs: AgingBlobs, *, limit: int = 100, older_than: float = BLOB_GRACE_SECONDS) -> int:
         """Remove blobs that no document refers to; gives how many.

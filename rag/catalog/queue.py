@@ -75,14 +75,6 @@ SELECT least(
     %(first)s
 ) - 1 AS priority
 """
-_RELEASE = (
-    "UPDATE documents SET state = 'queued', stage = NULL, tries = greatest(tries - 1, 0), updated_at = now() "
-    "WHERE tenant = %s AND id = %s AND state = 'running'"
-)
-_RELEASE_PROMOTION = (
-    "UPDATE documents SET promotions = greatest(promotions - 1, 0), claimed_at = NULL "
-    "WHERE tenant = %s AND id = %s AND state = 'published' AND claimed_at IS NOT NULL"
-)
 
 
 class Queue:
@@ -154,8 +146,8 @@ class Queue:
 
         ``handlers`` by task name: ``ingest_document(tenant=…, document=…)``, ``promote_document`` and
         ``align_metadata`` alike, and ``sweep()``. Promotions run beside the others, ``promotions`` at a time, so
-        that these never wait for one. What raises, unless it is a sweep, is run again with a growing pause; an
-        ``UpstreamError`` (an outage) does not count as a document's try. Outages of the database are waited out.
+        that these never wait for one. What raises, unless it is a sweep, is run again with a growing pause.
+        Outages of the database are waited out.
         Every ``upkeep_every`` seconds, by default ``stalled_after`` and at most 30, stalled jobs are retried and a
         sweep is deferred.
         """
@@ -174,7 +166,6 @@ class Queue:
             heartbeat=min(_LONGEST_HEARTBEAT, stalled_after / 4),
             maintain=upkeep,
             maintain_every=min(_LONGEST_UPKEEP, stalled_after) if upkeep_every is None else upkeep_every,
-            release=self._release,
         )
         async with asyncio.TaskGroup() as group:
             group.create_task(run_worker(self._database.pool, plan, stop_event=stop_event))
@@ -185,7 +176,6 @@ class Queue:
                     handlers={PROMOTE: handlers[PROMOTE]},
                     concurrency=promotions,
                     maintain=None,
-                    release=self._release_promotion,
                 )
                 group.create_task(run_worker(self._database.pool, background, stop_event=stop_event))
 
@@ -227,14 +217,6 @@ class Queue:
             await self._app.job_manager.delete_old_jobs(
                 nb_hours=_KEPT_HOURS, include_failed=True, include_cancelled=True, include_aborted=True
             )
-
-    async def _release(self, tenant: str, document: str) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(_RELEASE, (tenant, UUID(document)))
-
-    async def _release_promotion(self, tenant: str, document: str) -> None:
-        async with self._database.connection() as connection:
-            await connection.execute(_RELEASE_PROMOTION, (tenant, UUID(document)))
 
 
 async def _waits(connection: Connection, task: str, lock: str, *, at: datetime | None = None) -> bool:

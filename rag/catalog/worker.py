@@ -17,7 +17,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job
 from procrastinate.worker import Worker
 
-from rag.core.errors import AnchorageError, UpstreamError
+from rag.core.errors import AnchorageError
 
 _logger = logging.getLogger(__name__)
 
@@ -33,7 +33,6 @@ Handlers: TypeAlias = Mapping[str, Callable[..., Awaitable[None]]]
 _FIRST_PAUSE = 2.0
 _LONGEST_PAUSE = 300.0
 _RESTART_SECONDS = 1.0
-_RELEASE_SECONDS = 5.0
 _POLL_SECONDS = 1.0
 """A job that waited for its lock is announced to nobody when the lock is free."""
 
@@ -55,8 +54,7 @@ class _Again(BaseRetryStrategy):
 class WorkerPlan:
     """What a worker runs and how. ``maintain``, if any, is called every ``maintain_every`` seconds.
 
-    ``release(tenant, document)`` takes back the counted try of a job that an outage, or a stop, ended. The worker
-    gives a sign every ``heartbeat`` seconds.
+    The worker gives a sign every ``heartbeat`` seconds.
     """
 
     queue: str
@@ -66,7 +64,6 @@ class WorkerPlan:
     heartbeat: float
     maintain: Callable[[], Awaitable[None]] | None
     maintain_every: float
-    release: Callable[[str, str], Awaitable[None]]
 
 
 async def run_worker(
@@ -116,31 +113,8 @@ async def _run_once(pool: psycopg_pool.AsyncConnectionPool[Any], plan: WorkerPla
 def _app(plan: WorkerPlan) -> App:
     app = App(connector=PsycopgConnector())
     for name, handler in plan.handlers.items():
-        app.task(name=name, queue=plan.queue, retry=_Again())(_task(name, handler, plan))
+        app.task(name=name, queue=plan.queue, retry=_Again())(handler)
     return app
-
-
-def _task(name: str, handler: Callable[..., Awaitable[None]], plan: WorkerPlan) -> Callable[..., Awaitable[None]]:
-    counted = name in (INGEST, PROMOTE)
-
-    async def run(**arguments: str) -> None:
-        try:
-            await handler(**arguments)
-        except (UpstreamError, asyncio.CancelledError):
-            if counted:
-                await _release(plan, arguments)
-            raise
-
-    return run
-
-
-async def _release(plan: WorkerPlan, arguments: Mapping[str, str]) -> None:
-    """Where that fails the try stays counted, and the document is claimed again all the same."""
-    try:
-        async with asyncio.timeout(_RELEASE_SECONDS):
-            await plan.release(arguments["tenant"], arguments["document"])
-    except (AnchorageError, TimeoutError):
-        _logger.warning("a try stays counted", extra={"action": "release_failed"})
 
 
 async def _maintain(maintain: Callable[[], Awaitable[None]], every: float) -> None:

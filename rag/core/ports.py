@@ -364,6 +364,10 @@ class IngestCatalog(Protocol):
         """Show what is being done. Raises ``SupersededError`` when the attempt lost its right."""
         ...
 
+    async def release(self, attempt: Attempt) -> None:
+        """Give the right back, with the counted try: an outage or a stop ended the attempt."""
+        ...
+
     async def publish(self, publications: Sequence[Publication]) -> list[bool]:
         """One commit for all of one collection: flip generations, move the statistics, bump the epoch once.
 
@@ -377,6 +381,10 @@ class IngestCatalog(Protocol):
 
     async def garbage(self, *, limit: int) -> list[Garbage]:
         """Superseded generations that stores may still hold."""
+        ...
+
+    async def postpone(self, ids: Sequence[int]) -> None:
+        """Have the store asked later again for what it could not remove."""
         ...
 
     async def swept(self, ids: Sequence[int]) -> None:

@@ -188,13 +188,15 @@ async def test_a_stopped_worker_gives_its_job_back(
         await until(done)
 
 
-async def test_an_outage_is_retried_and_does_not_count_as_a_try(
+async def test_a_job_that_raises_is_retried_and_a_try_that_was_given_back_is_not_counted(
     catalog: Catalog, scope: Scope, upload: Callable[..., Any], url: str
 ) -> None:
     failed = asyncio.Event()
 
     async def unavailable(tenant: str, document: str) -> None:
-        await catalog.claim(tenant, UUID(document))
+        attempt = await catalog.claim(tenant, UUID(document))
+        assert attempt is not None
+        await catalog.release(attempt)
         failed.set()
         raise EmbeddingError
 
@@ -208,6 +210,22 @@ async def test_an_outage_is_retried_and_does_not_count_as_a_try(
         [tries] = connection.execute("SELECT tries FROM anchorage.documents").fetchone()
     assert (view.state, job.status, tries) == (DocumentState.QUEUED, "todo", 0)
     assert job.scheduled_at is not None
+
+
+async def test_an_attempt_that_lost_its_right_gives_nothing_back(
+    catalog: Catalog, scope: Scope, upload: Callable[..., Any], publication: Callable[..., Any], url: str
+) -> None:
+    document = (await upload("a.txt")).document.id
+    lost = await catalog.claim("acme", document)
+    current = await catalog.claim("acme", document)
+    assert lost is not None
+    assert current is not None
+
+    await catalog.release(lost)
+
+    with psycopg.connect(url) as connection:
+        assert connection.execute("SELECT state, tries FROM anchorage.documents").fetchone() == ("running", 2)
+    assert await catalog.publish([publication(current)]) == [True]
 
 
 async def test_a_job_whose_worker_died_is_shown_as_stuck_and_retried(  # noqa: PLR0917  fixtures

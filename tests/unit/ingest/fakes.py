@@ -65,6 +65,8 @@ class MemoryCatalog:
         self.commits: list[int] = []
         self.error: Exception | None = None
         self.pending: list[Garbage] = []
+        self.postponed: list[Garbage] = []
+        self.released: list[int] = []
         self.results: dict[tuple[str, str, str], tuple[bytes, float]] = {}
         self._generations = 0
 
@@ -136,8 +138,18 @@ class MemoryCatalog:
             if not attempt.promotion:
                 row.state, row.code = "failed", code
 
+    async def release(self, attempt: Attempt) -> None:
+        if self._owns(attempt):
+            self.released.append(attempt.generation)
+            if not attempt.promotion:
+                self.rows[attempt.document].state = "queued"
+
     async def garbage(self, *, limit: int) -> list[Garbage]:
         return self.pending[:limit]
+
+    async def postpone(self, ids: Sequence[int]) -> None:
+        self.postponed += [entry for entry in self.pending if entry.id in ids]
+        self.pending = [entry for entry in self.pending if entry.id not in ids]
 
     async def swept(self, ids: Sequence[int]) -> None:
         self.pending = [entry for entry in self.pending if entry.id not in ids]

@@ -234,6 +234,7 @@ async def test_an_outage_of_the_embedder_is_raised_and_the_old_version_stays_ser
     await bench.run(document)
 
     assert during == served
+    assert bench.catalog.released == [2]
     assert bench.catalog.rows[document].generation != served
     assert bench.catalog.rows[document].state == "published"
 
@@ -335,6 +336,7 @@ async def test_a_cancelled_attempt_serves_nothing_and_can_be_repeated(bench: Ben
     bench.embedder.embed = embed  # type: ignore[method-assign]
     await bench.run(document)
 
+    assert bench.catalog.released == [1]
     assert bench.catalog.rows[document].state == "published"
     assert len(bench.catalog.commits) == 1
 
