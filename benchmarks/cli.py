@@ -21,6 +21,9 @@ BENCHMARKS = {
     "adapters": "throughput and latency of each store against its own client, used by hand",
     "chunking": "recursive, semantic and fixed chunks of the same mean size, with and without headers",
     "breaker": "whether one probe goes through, and a million random steps against a plain model",
+    "crash": "whether a kill at any moment loses, doubles or half-publishes a document",
+    "ingest": "speed of parsing and of the whole of ingest, and whether memory stays flat",
+    "documents": "every shared document of the six formats against what is known of it",
     "hangs": "how soon parsers that hang are gone after their limit, and what is left of them",
     "lexical": "whether the stores agree on lexical search, and what it costs at ten times the rows",
 }

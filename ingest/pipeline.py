@@ -45,6 +45,7 @@ _logger = logging.getLogger(__name__)
 EMPTY_FILE = "empty_file"
 NO_TEXT = "no_text"
 _RELEASE_SECONDS = 5.0
+_NO_TIER = "none"
 
 
 class AttemptCatalog(Protocol):
@@ -129,15 +130,15 @@ class IngestPipeline:
                 await self._run(attempt, worked=nothing.aclose)
 
     async def _run(self, attempt: Attempt, *, worked: Callable[[], Awaitable[None]]) -> None:
-        outcome = "interrupted"
+        outcome, tier = "interrupted", _NO_TIER
         try:
-            outcome = await self._attempt(attempt, worked=worked)
+            outcome, tier = await self._attempt(attempt, worked=worked)
         except (UpstreamError, asyncio.CancelledError):
             await self._release(attempt)
             raise
         finally:
             named = f"promotion_{outcome}" if attempt.promotion else outcome
-            INGEST_DOCUMENTS.labels(FORMATS.get(attempt.media_type, "other"), named).inc()
+            INGEST_DOCUMENTS.labels(FORMATS.get(attempt.media_type, "other"), tier, named).inc()
             _logger.info(
                 "attempt ended",
                 extra={"action": "ingest_attempt", "document": str(attempt.document), "outcome": named},
@@ -151,24 +152,26 @@ class IngestPipeline:
         except (AnchorageError, TimeoutError):
             _logger.warning("a try stays counted", extra={"action": "release_failed"})
 
-    async def _attempt(self, attempt: Attempt, *, worked: Callable[[], Awaitable[None]]) -> str:
+    async def _attempt(self, attempt: Attempt, *, worked: Callable[[], Awaitable[None]]) -> tuple[str, str]:
+        """How it ended, and which quality is published."""
         try:
             publication = await self._watch.over(attempt, self._prepare(attempt))
             await worked()
             published = await self._publisher.publish(publication)
         except SupersededError:
-            published = False
+            await self._withdraw(attempt)
+            return "superseded", _NO_TIER
         except (CollectionNotFoundError, UpstreamError):
             raise
         except OverloadedError as error:
             raise CapacityError(error.message, retry_after=error.retry_after) from error
         except (IngestError, RequestError) as error:
             await self._fail(attempt, error)
-            return "failed"
+            return "failed", _NO_TIER
         if not published:
             await self._withdraw(attempt)
-            return "superseded"
-        return "published"
+            return "superseded", _NO_TIER
+        return "published", str(publication.quality)
 
     async def _prepare(self, attempt: Attempt) -> Publication:
         """Everything up to the publish: the chunks are in the store and counted, the text is kept."""

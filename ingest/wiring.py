@@ -7,7 +7,7 @@ import json
 import logging
 import signal
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from rag.embedding import RemoteEmbedder, hash_dimension, load_tokenizer, open_r
 from rag.embedding.model_folder import require_dimension
 from rag.models import ModelKind, Precision, resolve
 from rag.settings import IngestSettings, Settings
+from rag.telemetry import serve_metrics
 from rag.wiring import Storage, open_storage, socket_of_models
 
 _logger = logging.getLogger(__name__)
@@ -100,6 +101,7 @@ async def open_ingest(settings: Settings) -> AsyncIterator[Ingest]:
             memory_bytes=ingest.parse_memory_bytes,
             output_bytes=ingest.parse_output_bytes,
             documents=ingest.concurrency + ingest.promotions,
+            ocr_languages=ingest.ocr_languages,
         ) as parser,
     ):
         pipeline = IngestPipeline(
@@ -125,8 +127,11 @@ async def open_ingest(settings: Settings) -> AsyncIterator[Ingest]:
 
 
 async def run_worker(settings: Settings) -> None:
-    """Run a worker until SIGTERM or SIGINT; running documents are finished or given back."""
-    with _stop_by_signal() as stop:
+    """Run a worker until SIGTERM or SIGINT; running documents are finished or given back.
+
+    Raises as :func:`open_ingest`, and ``ConfigurationError`` when the port of its metrics is taken.
+    """
+    with _stop_by_signal() as stop, _metrics(settings):
         async with open_ingest(settings) as ingest:
             _logger.info("the worker runs", extra={"action": "worker_started"})
             await run_jobs(
@@ -140,6 +145,17 @@ async def run_worker(settings: Settings) -> None:
                 grace=GRACE_SECONDS,
                 stalled_after=settings.ingest.stalled_after,
             )
+
+
+@contextmanager
+def _metrics(settings: Settings) -> Iterator[None]:
+    port = settings.ingest.metrics_port
+    with ExitStack() as served:
+        try:
+            served.enter_context(serve_metrics(settings.http.host, port))
+        except OSError as error:
+            raise ConfigurationError(f"ANCHORAGE_INGEST__METRICS_PORT={port}: {error.strerror or error}") from error
+        yield
 
 
 def _open_embedder(settings: Settings, dimension: int) -> AbstractAsyncContextManager[RemoteEmbedder]:
@@ -194,6 +210,7 @@ def _tier_limits(ingest: IngestSettings) -> TierLimits:
         summary=ingest.summary_seconds,
         fragment=ingest.fragment_seconds,
         promotion=ingest.promotion_seconds,
+        ocr=ingest.ocr_seconds,
     )
 
 

@@ -155,6 +155,10 @@ class IngestSettings(_Group):
     promotion_pause: float = Field(30.0, ge=0, description="before the first; doubled after each that failed")
     promotion_attempts: int = Field(5, ge=0, description="0: degraded documents stay as they are")
     promotions: int = Field(1, ge=1, le=16, description="full parses in the background at a time")
+    ocr_seconds: float = Field(60.0, ge=0, description="what tesseract may take for a document without text; 0: no OCR")
+    ocr_languages: str = Field(
+        "", pattern=r"^(\w+(\+\w+)*)?$", description="such as chi_sim+eng; empty: up to 3 common ones"
+    )
     held_bytes: int = Field(512 * MEBIBYTE, ge=MEBIBYTE, description="files that a worker holds in memory at once")
     parse_memory_bytes: int = Field(2048 * MEBIBYTE, ge=64 * MEBIBYTE)
     parse_output_bytes: int = Field(64 * MEBIBYTE, ge=MEBIBYTE)
@@ -168,6 +172,7 @@ class IngestSettings(_Group):
     chunk_overlap_tokens: int = Field(32, ge=0)
     stalled_after: float = Field(30.0, gt=0)
     publish_interval: float = Field(1.0, ge=0)
+    metrics_port: int = Field(0, ge=0, le=65535, description="where the worker's own metrics are served; 0: nowhere")
 
 
 class Settings(BaseSettings):

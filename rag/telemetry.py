@@ -21,6 +21,7 @@ from prometheus_client import (
     PlatformCollector,
     ProcessCollector,
     generate_latest,
+    start_http_server,
 )
 
 REGISTRY = CollectorRegistry(auto_describe=True)
@@ -62,7 +63,20 @@ BREAKER_REJECTED = Counter(
 SHED = Counter("rag_shed_total", "Work refused to stay within a bound.", ("reason",), registry=REGISTRY)
 
 INGEST_DOCUMENTS = Counter(
-    "rag_ingest_documents_total", "Documents whose attempt ended.", ("format", "outcome"), registry=REGISTRY
+    "rag_ingest_documents_total",
+    "Documents whose attempt ended; the tier is the quality that was published.",
+    ("format", "tier", "outcome"),
+    registry=REGISTRY,
+)
+PARSE_SECONDS = Histogram(
+    "rag_ingest_parse_duration_seconds",
+    "Time of one attempt to parse a document.",
+    ("format", "tier"),
+    buckets=_SECONDS,
+    registry=REGISTRY,
+)
+PARSE_WORKER_KILLS = Counter(
+    "rag_parse_worker_kills_total", "Parser processes ended before they were done.", ("reason",), registry=REGISTRY
 )
 JOBS = Gauge("rag_jobs", "Jobs by state.", ("state",), registry=REGISTRY)
 JOB_OLDEST_AGE_SECONDS = Gauge("rag_job_oldest_age_seconds", "Age of the oldest waiting job.", registry=REGISTRY)
@@ -105,6 +119,24 @@ EVENT_LOOP_LAG_SECONDS = Histogram(
 def render() -> bytes:
     """All metrics in the text format of Prometheus; serve them as :data:`CONTENT_TYPE`."""
     return generate_latest(REGISTRY)
+
+
+@contextmanager
+def serve_metrics(host: str, port: int) -> Iterator[None]:
+    """Answer every GET on ``host:port`` with :func:`render`, in a thread; port 0: not at all.
+
+    Raises ``OSError`` when the port is taken.
+    """
+    if port == 0:
+        yield
+        return
+    server, thread = start_http_server(port, addr=host, registry=REGISTRY)
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 @contextmanager

@@ -323,6 +323,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "LANG": "C.UTF-8",
         "HOME": str(folder),
         "TMPDIR": str(folder),
+        "OMP_THREAD_LIMIT": "1",
     }
 
 

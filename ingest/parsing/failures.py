@@ -17,6 +17,9 @@ SUPERSEDED = "not_needed"
 FAULTS = frozenset({TIMEOUT, KILLED, MEMORY, OUTPUT, FAILED, EMPTY})
 """What went wrong with a parser, so that another may do better; every other code is a verdict on the document."""
 
+KILLS = frozenset({TIMEOUT, KILLED, MEMORY, OUTPUT, SUPERSEDED})
+"""With these the process is gone."""
+
 
 class DocumentParseError(ParseError):
     """No attempt gave a document; ``reason`` is what kept the full parse from it."""

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from ingest.parsing.children import TURN_SECONDS, ChildLimits, Children, open_children
 from ingest.parsing.fast import FRAGMENTS, SUMMARIES
+from ingest.parsing.ocr import find_tesseract
 from ingest.parsing.parsers import PARSERS
 from ingest.parsing.tiers import Course, TierLimits, Upload
 from ingest.parsing.ways import Table, Tier, Ways
@@ -60,13 +61,17 @@ async def open_parser(
     parsers: Table = PARSERS,
     summaries: Table = SUMMARIES,
     fragments: Table = FRAGMENTS,
+    ocr_languages: str = "",
 ) -> AsyncIterator[DocumentParser]:
     """A parser of ``documents`` at a time, each of which has two processes where it needs them.
 
     Opening returns at once, the processes warm up meanwhile. The tables map media types to ``module:class``, or to
-    several that are tried in order. A process and all below it may use ``memory_bytes``.
+    several that are tried in order. A process and all below it may use ``memory_bytes``. Scans are read by
+    tesseract where it is found and the limits allow it; ``ocr_languages`` such as ``chi_sim+eng`` must be installed.
     """
-    ways = Ways({Tier.FULL: parsers, Tier.SUMMARY: summaries, Tier.FRAGMENT: fragments})
+    tesseract = await find_tesseract(ocr_languages) if limits.ocr else None
+    ocr = tesseract.ways() if tesseract else {}
+    ways = Ways({Tier.FULL: parsers, Tier.SUMMARY: summaries, Tier.FRAGMENT: fragments, Tier.OCR: ocr})
     allowed = ChildLimits(memory_bytes=memory_bytes, output_bytes=output_bytes)
     async with open_children(
         count=min(documents + 1, 2 * documents), most=2 * documents, limits=allowed, ways=ways

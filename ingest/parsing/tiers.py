@@ -1,5 +1,7 @@
 """One document on its way through the tiers: full parse, summary beside it, fragment in the end.
 
+Where the full parse says that there is no text, OCR comes after it, where it is installed, with a limit of its own.
+
 The clock starts when a child takes the document. A better tier that fails before its limit lets the next begin at once.
 """
 
@@ -12,12 +14,23 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ingest.parsing.children import Child, Children, Request
-from ingest.parsing.failures import EMPTY, FAULTS, KILLED, MEMORY, SUPERSEDED, TIMEOUT, DocumentParseError
+from ingest.parsing.failures import (
+    EMPTY,
+    FAILED,
+    FAULTS,
+    KILLED,
+    KILLS,
+    MEMORY,
+    SUPERSEDED,
+    TIMEOUT,
+    DocumentParseError,
+)
+from ingest.parsing.ocr import ADVICE, NOT_INSTALLED, PROGRAM, SCANNED
 from ingest.parsing.ways import Tier, Ways
 from ingest.parsing.wire import Reply
 from rag.core.media import FORMATS
 from rag.core.types import ParseAttempt, ParsedDocument, Quality
-from rag.telemetry import STAGE_SECONDS
+from rag.telemetry import PARSE_SECONDS, PARSE_WORKER_KILLS, STAGE_SECONDS
 
 Outcome = Literal["ok", "timeout", "failed", "killed", "empty", "unneeded"]
 _OUTCOMES: Mapping[str | None, Outcome] = {
@@ -30,13 +43,17 @@ _LEAST_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierLimits:
-    """Seconds. ``full``, ``summary_start`` and ``summary`` count from the start; the others are durations."""
+    """Seconds. ``full``, ``summary_start`` and ``summary`` count from the start; the others are durations.
+
+    ``ocr`` of 0: no OCR.
+    """
 
     full: float = 5.0
     summary_start: float = 3.0
     summary: float = 15.0
     fragment: float = 3.0
     promotion: float = 300.0
+    ocr: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +85,10 @@ class Course:
         reply = await self._full(self._limits.promotion)
         if reply.document is None:
             raise self._error(reply)
-        return self._done(reply.document)
+        document = await self._see(reply.document, seconds=self._limits.promotion)
+        if document.quality.degraded:
+            raise DocumentParseError("some pages cannot be read", code=FAILED, attempts=self._ordered())
+        return self._done(document)
 
     async def parse(self) -> ParsedDocument:
         """The best that is ready at its limit. Raises ``DocumentParseError`` for a verdict, or if nothing is."""
@@ -86,7 +106,7 @@ class Course:
             await asyncio.gather(summary, fragment, return_exceptions=True)
         if document is None:
             raise self._error(full)
-        return self._done(replace(document, fault=full.code))
+        return self._done(await self._see(replace(document, fault=full.code), seconds=self._limits.ocr))
 
     async def _full(self, limit: float) -> Reply:
         """The first document of the chain; else the verdict on it, or what went wrong last."""
@@ -114,6 +134,19 @@ class Course:
         await self._full_ended.wait()
         await self._until(self._limits.summary - self._limits.fragment, self._summary_failed)
         return await self._lower(Tier.FRAGMENT, until=self._elapsed() + self._limits.fragment)
+
+    async def _see(self, document: ParsedDocument, *, seconds: float) -> ParsedDocument:
+        """What OCR reads in a document that holds no text; the document itself if that is nothing."""
+        media_type = self._upload.media_type
+        if document.quality is not Quality.NO_TEXT or media_type not in SCANNED or not self._limits.ocr:
+            return document
+        if not self._ways.count(Tier.OCR, media_type):
+            return replace(document, fault=NOT_INSTALLED, structure={**document.structure, "ocr": ADVICE})
+        reply = await self._attempt(Tier.OCR, 0, until=self._elapsed() + seconds)
+        seen = reply.document
+        if seen is None or not seen.text:
+            return replace(document, fault=reply.code)
+        return replace(seen, fault=FAILED if seen.quality.degraded else None)
 
     async def _until(self, seconds: float, event: asyncio.Event) -> None:
         """Wait for the event, or until so many seconds have passed since the start."""
@@ -160,8 +193,11 @@ class Course:
     def _note(self, tier: Tier, began: float, reply: Reply) -> None:
         seconds = self._clock() - began
         STAGE_SECONDS.labels("parse").observe(seconds)
+        PARSE_SECONDS.labels(FORMATS.get(self._upload.media_type, "other"), tier.name.lower()).observe(seconds)
+        if reply.code in KILLS:
+            PARSE_WORKER_KILLS.labels(reply.code).inc()
         attempt = ParseAttempt(
-            parser=reply.parser or FORMATS.get(self._upload.media_type, "none"),
+            parser=reply.parser or (PROGRAM if tier is Tier.OCR else FORMATS.get(self._upload.media_type, "none")),
             tier=int(tier),
             seconds=round(seconds, 4),
             outcome=_OUTCOMES.get(reply.code, "failed"),

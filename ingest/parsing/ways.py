@@ -1,7 +1,8 @@
-"""The ways to parse a media type: full parsers in the order they are tried, one for a summary, one for a fragment."""
+"""The ways to parse a media type: full parsers in their order, one for a summary, one for a fragment, one by OCR."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from importlib import import_module
@@ -10,15 +11,19 @@ from typing import Any
 from rag.core.ports import Parser
 
 Table = Mapping[str, str | Sequence[str]]
-"""Media type to ``module:class``, or to several that are tried in this order."""
+"""Media type to ``module:class``, or to several that are tried in this order.
+
+A space and a JSON object may follow: what the class is made with.
+"""
 
 
 class Tier(IntEnum):
-    """How good a result is meant to be: the whole text, a summary, or the first raw text."""
+    """How good a result is meant to be: the whole text, a summary, the first raw text, or the text of pictures."""
 
     FULL = 1
     SUMMARY = 2
     FRAGMENT = 3
+    OCR = 4
 
 
 class Ways:
@@ -54,9 +59,10 @@ class Ways:
 
 def _made(place: str, made: dict[str, Parser]) -> Parser:
     if place not in made:
-        module, _, name = place.partition(":")
+        path, _, arguments = place.partition(" ")
+        module, _, name = path.partition(":")
         kind: Any = getattr(import_module(module), name)
-        made[place] = kind()
+        made[place] = kind(**json.loads(arguments or "{}"))
     return made[place]
 
 

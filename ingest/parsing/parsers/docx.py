@@ -1,4 +1,4 @@
-"""Word documents from their XML: headings by style or outline level, lists, tables, foot- and endnotes."""
+"""Word documents from their XML: headings by style or outline level, numbers, lists, tables, foot- and endnotes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lxml import etree
 
 from ingest.parsing.assembly import Assembly
 from ingest.parsing.parsers.archive import Package
+from ingest.parsing.parsers.numbering import BULLET, LEVELS, Level, List, Numbers, Place
 from ingest.parsing.tables import MAX_SPAN, add_table
 from rag.core.errors import ParseError
 from rag.core.media import DOCX
@@ -21,9 +22,12 @@ _DEEPEST_STYLE_CHAIN = 32
 _HEADING_STYLE = re.compile(r"heading ([1-9])")
 _RELATIONS = "_rels/.rels"
 _DOCUMENT = "word/document.xml"
+_STYLES = "word/styles.xml"
+_NUMBERING = "word/numbering.xml"
 _CONTAINERS = frozenset({"sdt", "sdtContent", "customXml", "smartTag", "ins", "moveTo", "hyperlink", "fldSimple"})
 _UNPRINTED = frozenset({"del", "moveFrom", "Fallback", "pPr", "rPr"})
 _MARKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "p": "\n"}
+_LONGEST_NUMBER = 100
 _NOTES = (("word/footnotes.xml", "footnote"), ("word/endnotes.xml", "endnote"))
 
 
@@ -41,7 +45,7 @@ class DocxParser:
         if body is None:
             raise ParseError("the document has no body", code="malformed")
         assembly = Assembly()
-        reader = _Reader(assembly, heading_levels(package))
+        reader = _Reader(assembly, heading_levels(package), numbers(package))
         reader.read(body)
         _add_notes(package, assembly)
         return assembly.document(title=_property_title(package) or reader.title)
@@ -68,9 +72,12 @@ def _xml(package: Package, name: str) -> Any:
         resolve_entities=False, no_network=True, huge_tree=False, load_dtd=False, remove_comments=True, remove_pis=True
     )
     try:
-        return etree.fromstring(package.read_xml(name), parser)
+        root = etree.fromstring(package.read_xml(name), parser)
     except etree.XMLSyntaxError as error:
         raise ParseError(f"the part {name} is no valid XML", code="malformed") from error
+    if root.getroottree().docinfo.internalDTD is not None:
+        raise ParseError(f"the part {name} declares a document type", code="malformed")
+    return root
 
 
 def _name(element: Any) -> str:
@@ -81,7 +88,7 @@ def _children(element: Any, name: str) -> Iterator[Any]:
     return (child for child in element if _name(child) == name)
 
 
-def _first(element: Any, *path: str) -> Any | None:
+def _first(element: Any | None, *path: str) -> Any | None:
     for name in path:
         element = next(_children(element, name), None) if element is not None else None
     return element
@@ -106,14 +113,80 @@ def _property_title(package: Package) -> str | None:
 
 def heading_levels(package: Package) -> dict[str, int]:
     """Style id to heading level; 0 is the document's title."""
-    if "word/styles.xml" not in package:
-        return {}
-    try:
-        styles = {_attribute(style, "styleId"): style for style in _children(_xml(package, "word/styles.xml"), "style")}
-    except ParseError:
-        return {}
+    styles = _styles(package)
     levels = {identity: _style_level(identity, styles) for identity in styles}
     return {identity: level for identity, level in levels.items() if level is not None}
+
+
+def _styles(package: Package) -> dict[str, Any]:
+    root = _optional_xml(package, _STYLES)
+    return {} if root is None else {_attribute(style, "styleId"): style for style in _children(root, "style")}
+
+
+def _optional_xml(package: Package, name: str) -> Any | None:
+    """A part that only adds to the text: one that is missing or damaged is ``None``."""
+    try:
+        return _xml(package, name) if name in package else None
+    except ParseError:
+        return None
+
+
+def numbers(package: Package) -> Numbers:
+    """The rules by which the paragraphs of the document are numbered, and their count so far: none."""
+    root = _optional_xml(package, _NUMBERING)
+    if root is None:
+        return Numbers({}, {}, {})
+    kinds = {_attribute(each, "abstractNumId"): _levels(each) for each in _children(root, "abstractNum")}
+    lists = {_attribute(each, "numId"): _list(each) for each in _children(root, "num")}
+    styles = _styles(package)
+    return Numbers(kinds, lists, {identity: _style_place(identity, styles) for identity in styles})
+
+
+def _levels(kind: Any) -> dict[int, Level]:
+    return {_whole(_attribute(each, "ilvl"), 0, most=LEVELS - 1): _level(each) for each in _children(kind, "lvl")}
+
+
+def _level(rule: Any) -> Level:
+    return Level(
+        text=(_value(_first(rule, "lvlText")) or "")[:_LONGEST_NUMBER],
+        format=_value(_first(rule, "numFmt")) or "decimal",
+        start=_whole(_value(_first(rule, "start")), 1),
+        style=_value(_first(rule, "pStyle")) or "",
+    )
+
+
+def _list(number: Any) -> List:
+    starts = {}
+    for override in _children(number, "lvlOverride"):
+        start = _value(_first(override, "startOverride"))
+        if start is not None:
+            starts[_whole(_attribute(override, "ilvl"), 0, most=LEVELS - 1)] = _whole(start, 1)
+    return List(kind=_value(_first(number, "abstractNumId")) or "", starts=starts)
+
+
+def _style_place(identity: str, styles: dict[str, Any]) -> Place:
+    """The place that a style, or one that it is based on, has in a list."""
+    for _ in range(_DEEPEST_STYLE_CHAIN):
+        style = styles.get(identity)
+        if style is None:
+            break
+        place = _place(_first(style, "pPr"))
+        if place.number is not None:
+            return place
+        identity = _value(_first(style, "basedOn")) or ""
+    return Place()
+
+
+def _place(properties: Any | None) -> Place:
+    level = _value(_first(properties, "numPr", "ilvl"))
+    return Place(
+        number=_value(_first(properties, "numPr", "numId")),
+        level=None if level is None else _whole(level, 0, most=LEVELS - 1),
+    )
+
+
+def _whole(value: str | None, default: int, *, most: int = 99_999) -> int:
+    return min(int(value), most) if value is not None and value.isdecimal() and len(value) < 6 else default
 
 
 def _attribute(element: Any, name: str) -> str:
@@ -144,9 +217,10 @@ def _outline_level(properties: Any | None) -> int | None:
 
 
 class _Reader:
-    def __init__(self, assembly: Assembly, styles: dict[str, int]) -> None:
+    def __init__(self, assembly: Assembly, styles: dict[str, int], numbers: Numbers) -> None:
         self._assembly = assembly
         self._styles = styles
+        self._numbers = numbers
         self._items: list[str] = []
         self.title: str | None = None
 
@@ -156,17 +230,18 @@ class _Reader:
                 self._paragraph(element)
             else:
                 self._flush()
-                add_table(self._assembly, _table_rows(element, depth=1))
+                add_table(self._assembly, _table_rows(element, self._numbers, depth=1))
         self._flush()
 
     def _paragraph(self, paragraph: Any) -> None:
-        text = paragraph_text(paragraph)
-        properties = _first(paragraph, "pPr")
+        text, mark = paragraph_text(paragraph), _mark(paragraph, self._numbers)
         level = level_of(paragraph, self._styles)
-        if level is None and properties is not None and _first(properties, "numPr") is not None and text.strip():
-            self._items.append("- " + text.strip())
+        if level is None and mark is not None and text.strip():
+            self._items.append(f"{mark} {text.strip()}")
             return
         self._flush()
+        if mark not in (None, BULLET) and text.strip():
+            text = f"{mark} {text.strip()}"
         if level == 0 and text.strip():
             self.title = self.title or text
         if level:
@@ -177,6 +252,11 @@ class _Reader:
     def _flush(self) -> None:
         self._assembly.add("\n".join(self._items))
         self._items.clear()
+
+
+def _mark(paragraph: Any, numbers: Numbers) -> str | None:
+    properties = _first(paragraph, "pPr")
+    return numbers.next(_place(properties), _value(_first(properties, "pStyle")) or "")
 
 
 def level_of(paragraph: Any, styles: Mapping[str, int]) -> int | None:
@@ -215,7 +295,7 @@ def paragraph_text(paragraph: Any) -> str:
     return "".join(parts)
 
 
-def _table_rows(table: Any, *, depth: int) -> list[list[str]]:
+def _table_rows(table: Any, numbers: Numbers, *, depth: int) -> list[list[str]]:
     """Cells in their columns: one merged downwards is repeated in each row, one over columns leaves the others empty.
 
     A nested table is flattened into its cell.
@@ -227,7 +307,7 @@ def _table_rows(table: Any, *, depth: int) -> list[list[str]]:
         for cell in _cells_of(row):
             properties = _first(cell, "tcPr")
             merged = _first(properties, "vMerge") if properties is not None else None
-            text = _cell_text(cell, depth=depth)
+            text = _cell_text(cell, numbers, depth=depth)
             if merged is not None and _value(merged) != "restart":
                 text = above.get(len(cells), "")
             above[len(cells)] = text
@@ -263,13 +343,14 @@ def _span(properties: Any | None, name: str) -> int:
     return min(max(int(span), 1), MAX_SPAN) if span is not None and span.isdecimal() and len(span) < 6 else 1
 
 
-def _cell_text(cell: Any, *, depth: int) -> str:
+def _cell_text(cell: Any, numbers: Numbers, *, depth: int) -> str:
     parts = []
     for element in _flat(cell):
         if _name(element) == "p":
-            parts.append(paragraph_text(element))
+            text, mark = paragraph_text(element).strip(), _mark(element, numbers)
+            parts.append(f"{mark} {text}" if text and mark not in (None, BULLET) else text)
         elif depth < MAX_TABLE_DEPTH:
-            parts.extend(" / ".join(filter(None, row)) for row in _table_rows(element, depth=depth + 1))
+            parts.extend(" / ".join(filter(None, row)) for row in _table_rows(element, numbers, depth=depth + 1))
     return "\n".join(filter(None, (part.strip() for part in parts)))
 
 

@@ -38,6 +38,7 @@ _BLOCKS = frozenset({
     "dt", "fieldset", "figcaption", "figure", "footer", "form", "header", "hgroup", "hr", "html", "li", "main", "ol",
     "p", "pre", "section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul",
 })  # fmt: skip
+_NO_ROWS = frozenset({"caption", "col", "colgroup"})
 _APART = _BLOCKS | _HEADINGS.keys() | {"br"}
 _HIDDEN_STYLE = re.compile(r"display\s*:\s*none", re.IGNORECASE)
 _LAYOUT_CELL_CHARACTERS = 1500
@@ -143,7 +144,7 @@ class _Walk:
             self._inline.append(_ITEM)
         if tag == "br":
             self._inline.append(_BREAK)
-        self._inline.append(element.text or "")
+        self._inline.append(_own_text(element))
         return False
 
     def _end(self, element: Any) -> None:
@@ -170,6 +171,13 @@ class _Walk:
     def _flush_items(self) -> None:
         self._assembly.add("\n".join(self._items))
         self._items.clear()
+
+
+def _own_text(element: Any) -> str:
+    """What an element says before those in it: a picture by the words that stand for it."""
+    if _tag(element) == "img" and (element.get("alt") or "").strip():
+        return f" {element.get('alt')} "
+    return element.text or ""
 
 
 def _collapse(text: str) -> str:
@@ -204,8 +212,10 @@ def _rows(table: Any) -> Iterator[list[str]]:
     for row in _own_rows(table):
         cells: list[str] = []
         for cell in row:
-            if _tag(cell) in ("td", "th"):
-                _spanned(cells, above)
+            _spanned(cells, above)
+            if isinstance(cell, str):
+                cells.append(cell)
+            else:
                 _place(cells, above, cell)
         _spanned(cells, above)
         yield cells
@@ -235,12 +245,29 @@ def _span(cell: Any, name: str) -> int:
     return min(max(int(span), 1), MAX_SPAN) if span.isdecimal() and len(span) < 6 else 1
 
 
-def _own_rows(table: Any) -> Iterator[Any]:
+def _own_rows(table: Any) -> Iterator[list[Any]]:
+    """The rows with their cells. What stands between cells or rows, element or text, is a cell or row too."""
+    if (table.text or "").strip():
+        yield [table.text]
     for child in table:
         if _tag(child) == "tr":
-            yield child
+            yield list(_cells(child))
         elif _tag(child) in ("thead", "tbody", "tfoot"):
-            yield from (row for row in child if _tag(row) == "tr")
+            yield from _own_rows(child)
+        elif _tag(child) not in _NO_ROWS and not _hidden(child, _tag(child)):
+            yield [child]
+        if (child.tail or "").strip():
+            yield [child.tail]
+
+
+def _cells(row: Any) -> Iterator[Any]:
+    if (row.text or "").strip():
+        yield row.text
+    for child in row:
+        if _tag(child) in ("td", "th") or not _hidden(child, _tag(child)):
+            yield child
+        if (child.tail or "").strip():
+            yield child.tail
 
 
 def _caption(table: Any) -> str:
@@ -251,7 +278,7 @@ def _caption(table: Any) -> str:
 def _text(cell: Any) -> str:
     """The visible text of a cell on one line; what is in nested elements is kept apart by spaces."""
     if not len(cell):
-        return cell.text or ""
+        return _own_text(cell)
     parts: list[str] = []
     hidden: Any | None = None
     for event, element in etree.iterwalk(cell, events=("start", "end")):
@@ -259,7 +286,7 @@ def _text(cell: Any) -> str:
             hidden = element
         if hidden is None:
             parts.append(" " if _tag(element) in _APART else "")
-            parts.append((element.text if event == "start" else None) or "")
+            parts.append(_own_text(element) if event == "start" else "")
         if event == "end" and element is not cell and hidden in (None, element):
             hidden = None
             parts.append(element.tail or "")

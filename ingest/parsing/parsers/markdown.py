@@ -1,4 +1,7 @@
-"""Markdown by its tokens: headings, lists, code, tables, and the title of a front matter."""
+"""Markdown by its tokens: headings, lists, code, tables, and the title of a front matter.
+
+What is nested deeper than ``MAX_NESTING`` would be left out without a word; such a text is read as it stands.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
 
-from ingest.parsing.assembly import Assembly
+from ingest.parsing.assembly import SEPARATOR, Assembly
 from ingest.parsing.cleaning import clean
 from ingest.parsing.encodings import decode_plain
 from ingest.parsing.parsers.markup import strip_markup
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
 _TITLE = re.compile(r"^title[ \t]*:[ \t]*(.+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _INDENT = "  "
+MAX_NESTING = 64
 
 
 class MarkdownParser:
@@ -37,7 +41,12 @@ class MarkdownParser:
         text = clean(decoded.text)
         assembly = Assembly()
         title, body = _front_matter(text, assembly)
-        _Reader(assembly).read(MarkdownIt("commonmark").enable("table").parse(body))
+        tokens = MarkdownIt("commonmark", {"maxNesting": MAX_NESTING}).enable("table").parse(body)
+        if any(token.nesting == 1 and token.level >= MAX_NESTING - 1 for token in tokens):
+            for paragraph in body.split(SEPARATOR):
+                assembly.add_clean(paragraph)
+        else:
+            _Reader(assembly).read(tokens)
         return assembly.document(title=title, encoding=decoded.encoding)
 
 

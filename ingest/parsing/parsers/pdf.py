@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from ingest.parsing.cleaning import clean, one_line, title_of
 from ingest.parsing.parsers.ligatures import mend_ligatures
 from rag.core.errors import ParseError
 from rag.core.media import PDF
-from rag.core.types import ParsedDocument
+from rag.core.types import ParsedDocument, Quality
 
 MAX_PAGES = 20_000
 _MAX_OUTLINE = 5_000
@@ -25,7 +26,8 @@ _FULL_LINE = 0.7
 
 _CJK = "\u3000-\u303f\u3400-\u4dbf\u4e00-\u9fff\u3041-\u30ff\uff00-\uffef"
 _BROKEN_WORD = re.compile("[\x02\ufffe](?:\r?\n)?")
-_SPACED = re.compile(f"(?<=[{_CJK}])[ \u3000]+(?=[{_CJK}])")
+SPACED = re.compile(f"(?<=[{_CJK}])[ \u3000]+(?=[{_CJK}])")
+"""A gap between two characters of Chinese or Japanese."""
 _ADJACENT = re.compile(f"(?<=[{_CJK}])(?=[{_CJK}])")
 _GARBAGE = re.compile("[\ufffd\ue000-\uf8ff\x00-\x08\x0e-\x1f]")
 _VISIBLE = re.compile(r"\S")
@@ -37,7 +39,7 @@ _NO_TITLE = re.compile(
 
 
 class PdfParser:
-    """Reads PDF; a file without a text layer is no failure but ``no_text``."""
+    """Reads PDF. Without a text layer it is no failure but ``no_text``; with unreadable pages it is a ``fragment``."""
 
     name: ClassVar[str] = "pdf"
     media_types: ClassVar[frozenset[str]] = frozenset({PDF})
@@ -67,8 +69,8 @@ def open_pdf(content: bytes) -> Any:
 def _read(document: Any) -> ParsedDocument:
     assembly = Assembly(form="NFKC")
     outline = Outline(document)
-    readable = 0
-    for number in range(1, len(document) + 1):
+    pages, readable = len(document), 0
+    for number in range(1, pages + 1):
         text = page_text(document, number)
         if text is None:
             continue
@@ -77,9 +79,16 @@ def _read(document: Any) -> ParsedDocument:
             if heading is not None:
                 assembly.section(*heading)
             assembly.add(reflow(piece), page=number)
-    if len(document) and not readable:
+    if pages and not readable:
         raise ParseError("no page of the PDF can be read", code="malformed")
-    return assembly.document(title=document_title(document))
+    read = assembly.document(title=document_title(document))
+    if readable == pages:
+        return read
+    return replace(
+        read,
+        quality=Quality.FRAGMENT if read.text else read.quality,
+        structure={"pages": pages, "pages_read": readable},
+    )
 
 
 def document_title(document: Any) -> str | None:
@@ -113,8 +122,8 @@ def page_text(document: Any, number: int) -> str | None:
 
 def _close_up(text: str) -> str:
     """Drop the spaces between characters of spaced-out Chinese and Japanese."""
-    spaced = len(_SPACED.findall(text))
-    return _SPACED.sub("", text) if spaced > len(_ADJACENT.findall(text)) else text
+    spaced = len(SPACED.findall(text))
+    return SPACED.sub("", text) if spaced > len(_ADJACENT.findall(text)) else text
 
 
 def reflow(text: str) -> str:

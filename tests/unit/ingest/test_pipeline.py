@@ -24,6 +24,7 @@ from rag.core.records import ByDocument, RecordBatch
 from rag.core.types import ParseAttempt, ParsedDocument, Priority, Quality, Scope, Vectors
 from rag.embedding.hashing import WordTokenizer
 from rag.lexical import count_terms
+from rag.telemetry import REGISTRY
 from rag.testing import FakeEmbedder
 from stores.memory import MemoryStore
 from tests.unit.ingest.fakes import PHYSICAL, SCOPE, TENANT, MemoryBlobs, MemoryCatalog
@@ -347,3 +348,15 @@ async def test_two_documents_of_the_same_bytes_are_two_documents(bench: Bench) -
     await asyncio.gather(bench.run(first), bench.run(second))
 
     assert await bench.held(first) == await bench.held(second) == 1
+
+
+async def test_documents_are_counted_by_format_and_by_the_quality_that_was_published(bench: Bench) -> None:
+    def counted(tier: str, outcome: str) -> float:
+        labels = {"format": "text", "tier": tier, "outcome": outcome}
+        return REGISTRY.get_sample_value("rag_ingest_documents_total", labels) or 0.0
+
+    before = counted("full", "published"), counted("none", "failed")
+    await bench.run(await bench.upload("words"))
+    await bench.run(await bench.upload(b""))
+
+    assert (counted("full", "published"), counted("none", "failed")) == (before[0] + 1, before[1] + 1)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
+
 import pytest
 
 from ingest.chunking import FixedChunker, HeadedChunker, RecursiveChunker, SemanticChunker
-from ingest.wiring import _chunker, _Model
+from ingest.wiring import _chunker, _Model, run_worker
 from rag.core.errors import ConfigurationError
 from rag.core.types import Block, ParsedDocument
 from rag.embedding import HashEmbedder, load_tokenizer
@@ -43,3 +46,11 @@ def test_a_window_without_room_for_chunks_is_a_configuration_error(monkeypatch: 
 
     with pytest.raises(ConfigurationError, match="CHUNK_TOKENS"):
         _chunker(load_settings(), MODEL, HashEmbedder(16))
+
+
+async def test_a_taken_port_of_the_metrics_is_a_configuration_error_that_names_the_setting(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        settings = load_settings(data_dir=tmp_path, ingest={"metrics_port": server.getsockname()[1]})
+
+        with pytest.raises(ConfigurationError, match="ANCHORAGE_INGEST__METRICS_PORT"):
+            await run_worker(settings)

@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
+import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rag import telemetry
+from rag.supervision.addresses import require_free
 
 NAMES = {
     "rag_http_requests",
     "rag_http_request_duration_seconds",
     "rag_stage_duration_seconds",
     "rag_ingest_documents",
+    "rag_ingest_parse_duration_seconds",
+    "rag_parse_worker_kills",
     "rag_jobs",
     "rag_job_oldest_age_seconds",
     "rag_degraded_answers",
@@ -93,3 +97,19 @@ async def test_the_lag_sampler_observes_until_it_is_cancelled() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+def test_metrics_are_served_on_a_port_of_their_own_until_the_end() -> None:
+    port = require_free("127.0.0.1", 0)
+
+    with telemetry.serve_metrics("127.0.0.1", port):
+        served = httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"http://127.0.0.1:{port}/metrics", trust_env=False)
+
+    assert "rag_ingest_parse_duration_seconds" in served.text
+
+
+def test_port_zero_serves_no_metrics() -> None:
+    with telemetry.serve_metrics("nowhere.invalid", 0):
+        pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -87,7 +88,41 @@ def package(parts: Mapping[str, bytes]) -> bytes:
     return file.getvalue()
 
 
-def word_xml(body: str, *, prologue: str = "") -> bytes:
-    """A DOCX of one part with the body given in XML."""
+def word_xml(body: str, *, prologue: str = "", beside: Mapping[str, bytes] | None = None) -> bytes:
+    """A DOCX of one part with the body given in XML, and of the parts ``beside`` it."""
     xml = f'<?xml version="1.0"?>{prologue}<w:document xmlns:w="{WORD}"><w:body>{body}</w:body></w:document>'
-    return package({"word/document.xml": xml.encode()})
+    return package({"word/document.xml": xml.encode(), **(beside or {})})
+
+
+def paragraph(text: str) -> str:
+    """A paragraph of a DOCX in XML."""
+    return f"<w:p><w:r><w:t>{text}</w:t></w:r></w:p>"
+
+
+def with_declared_size(archive: bytes, size: int) -> bytes:
+    """A zip of one part that says that it inflates to ``size`` bytes, in its own header and in the directory."""
+    content = bytearray(archive)
+    for mark, place in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):
+        start = content.index(mark) + place
+        content[start : start + 4] = size.to_bytes(4, "little")
+    return bytes(content)
+
+
+def pdf_with_object_stream_in_itself() -> bytes:
+    """A PDF whose catalog is in an object stream that is in itself, and extends itself."""
+    catalog = b"1 0 << /Type /Catalog /Pages 3 0 R >>"
+    objects = {
+        3: b"<< /Type /Pages /Kids [] /Count 1 >>",
+        4: b"<< /Type /ObjStm /N 1 /First 4 /Extends 4 0 R /Length %d >>\nstream\n%s\nendstream"
+        % (len(catalog), catalog),
+    }
+    out, places = b"%PDF-1.5\n", dict[int, int]()
+    for number, body in objects.items():
+        places[number] = len(out)
+        out += b"%d 0 obj\n%s\nendobj\n" % (number, body)
+    start = len(out)
+    entries = [(0, 0, 65535), (2, 4, 0), (2, 2, 0), (1, places[3], 0), (2, 4, 0), (1, start, 0)]
+    table = b"".join(struct.pack(">BIH", *entry) for entry in entries)
+    reference = b"<< /Type /XRef /Size 6 /W [1 4 2] /Root 1 0 R /Length %d >>" % len(table)
+    out += b"5 0 obj\n%s\nstream\n%s\nendstream\nendobj\n" % (reference, table)
+    return out + b"startxref\n%d\n%%%%EOF\n" % start
